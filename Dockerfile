@@ -15,6 +15,11 @@ COPY engine .
 RUN cargo build $(pgo/arguments) --locked --release --package spate-engine \
  && install -D "${CARGO_TARGET_DIR:-target}/release/spate-engine" /out/spate-engine
 
+# Not an image that runs: the program of `make bench`, here since it has nearly all dependencies of the engine, built in the same way.
+FROM engine-build AS bench
+RUN cargo build $(pgo/arguments) --locked --release --package spate-bench \
+ && install -D "${CARGO_TARGET_DIR:-target}/release/spate-bench" /out/spate-bench
+
 FROM ${GO} AS operator-build
 WORKDIR /src/operator
 ENV CGO_ENABLED=0 GOFLAGS=-trimpath

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # How fast, how exact and how steady is the engine? docs/performance.md describes the method.
 
-bench_target_dir := $(CARGO_TARGET_DIR)/bench
-bench_program := $(bench_target_dir)/release/spate-bench
+bench_program := $(SPATE_CACHE)/images/spate-bench
 bench_baseline := engine/bench-baseline.json
 SOAK ?= 10m
 SEED ?= 1
@@ -11,10 +10,9 @@ BENCH_FLOORS ?= fail
 
 ##@ Measure
 .PHONY: bench bench-stateful bench-beside bench-scaling bench-instructions bench-baseline profile bench-pacing soak soak-stateful bench-program
+# As the engine's image, and so with the dependencies that were built for that.
 bench-program:
-	@echo "bench: building (first time: 4-8 min; after a change: 2-3 min)"
-	@cd engine && cargo build $$(pgo/arguments $(SPATE_CACHE)/pgo) --locked --release --quiet --package spate-bench \
-	  --target-dir $(bench_target_dir)
+	@env -u MAKEFLAGS -u MFLAGS build/images bench
 
 bench: deps bench-program ## Measure stateless traffic beside dpdk-testpmd, in time and instructions; below a floor fails (8 min, BENCH_FLOORS=warn)
 	@$(bench_program) stateless --floors $(BENCH_FLOORS) --json build/bench/stateless.json

@@ -42,16 +42,18 @@ SRIOV_IMAGE := $(SPATE_CACHE)/images/sriov-device-plugin-$(shell cat e2e/sriov/p
 $(SRIOV_IMAGE): $(SRIOV_DEVICE_PLUGIN)
 	@e2e/sriov/plugin-image $@ $(SRIOV_DEVICE_PLUGIN)
 
-cluster-images: $(NODE_IMAGE) $(PEER_IMAGE) $(PROMETHEUS_IMAGE) $(SRIOV_IMAGE)
+# What the one-node cluster of the suites takes besides the Kubernetes binary.
+cluster-programs: $(MULTUS) $(NODE_IMAGE) $(PEER_IMAGE) $(PROMETHEUS_IMAGE)
 
 ##@ Cluster
-.PHONY: kube envtest-assets cluster-images cluster-up cluster-down cluster-status cluster-shell test-cluster-clean
+.PHONY: kube envtest-assets cluster-programs cluster-up cluster-down cluster-status cluster-shell test-cluster-clean
 kube: $(KUBE) ## Build the Kubernetes binary (etcd to kubectl in one)
 envtest-assets: $(KUBEBUILDER_ASSETS)/.done ## Make the folder envtest takes its binaries from (KUBEBUILDER_ASSETS)
 
 cluster_env := KUBE=$(KUBE) MULTUS=$(MULTUS) NODE_IMAGE=$(NODE_IMAGE) HELM=$(HELM)
+# CLUSTER_IMAGES: archives that are loaded meanwhile.
 cluster-up: $(KUBE) $(MULTUS) $(HELM) $(NODE_IMAGE) ## Bring up a one-node Kubernetes in namespaces of its own (20 s)
-	@$(cluster_env) e2e/cluster/up
+	@$(cluster_env) e2e/cluster/up $(CLUSTER_IMAGES)
 cluster-down: ## End it and leave the machine as it was
 	@e2e/cluster/down
 cluster-status: ## Say whether it is up, show its nodes and pods

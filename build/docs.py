@@ -64,7 +64,8 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def anchored(path, anchor):
-    """Whether a file of Markdown has a heading with this anchor, as GitHub makes them."""
+    """Whether a file of Markdown has a heading with this anchor, as GitHub makes them, or an anchor of its own."""
     with open(path, encoding="utf-8") as file:
-        headings = re.findall(r"^#+ (.*)$", file.read(), re.MULTILINE)
-    return anchor in [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+        text = file.read()
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return f'<a id="{anchor}">' in text or anchor in [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]

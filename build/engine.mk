@@ -13,7 +13,7 @@ engine: ## Build the engine for use (release, 2-5 min)
 # Builds all tests, too: alone, the engine's dependencies would have fewer features, and would be built twice.
 engine-debug:
 	@echo "engine: building it and its tests (first time: 3-6 min; after a change: up to 2 min)"
-	@cd engine && cargo test --locked --quiet --workspace --no-run
+	@cd engine && MAKEFLAGS= cargo test --locked --quiet --workspace --no-run
 
 # One selection of crates: with another, the dependencies would have other features, and would be built twice.
 engine-test: engine-debug ## Test the engine: unit and property tests, exact counts on null, loopback and veth (as root)

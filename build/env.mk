@@ -15,6 +15,8 @@ export CARGO_HOME := $(or $(CARGO_HOME),$(HOME)/.cargo)
 
 # side_by_side TARGETS: makes them concurrently, and prints each one's output when it has ended.
 side_by_side = MAKEFLAGS= $(MAKE) --no-print-directory --output-sync=target --jobs $(words $(1)) $(1)
+# side_by_side_lines TARGETS: the same, and prints each line as it comes.
+side_by_side_lines = MAKEFLAGS= $(MAKE) --no-print-directory --output-sync=line --jobs $(words $(1)) $(1)
 
 # Cargo compares times, not contents: it would use what another checkout has built since for this one. So if another checkout
 # was the last to build, the project's own crates are built again; dependencies are kept.

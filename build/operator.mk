@@ -15,7 +15,8 @@ generate-proto: $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC)
 
 # The rules of a template's programs alone, for up to 512 entries, would cost 270 times an API server's budget for the rules of a kind: they
 # are removed from the kinds that have templates inline, and the operator checks them (operator/internal/definition).
-# Descriptions of headers, and in runs of all traffic, would make the kinds longer than an annotation: StatelessStream and TrafficProfile have them.
+# Descriptions of headers and of servers, and in runs of all traffic, would make the kinds longer than an annotation: StatelessStream, ASTFTemplate
+# and TrafficProfile have them.
 # Servers have no tunnels, so what a tunnel must be need not be checked there.
 generate-api: $(CONTROLLER_GEN) $(CLIENT_GEN) $(APPLYCONFIGURATION_GEN)
 	@cd api && $(CONTROLLER_GEN) object:headerFile=header.go.txt paths=./v1alpha1
@@ -23,10 +24,15 @@ generate-api: $(CONTROLLER_GEN) $(CLIENT_GEN) $(APPLYCONFIGURATION_GEN)
 	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficprofiles.yaml spec.traffic.application.inline.source.programs
 	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficprofiles.yaml spec.traffic.application.inline.pools.servers.vxlan
 	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficprofiles.yaml spec.traffic.application.inline.pools.servers.gtpu
+	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficprofiles.yaml spec.traffic.application.inline.pools.servers.gre
+	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficprofiles.yaml spec.traffic.application.inline.pools.servers.mpls
 	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficruns.yaml spec.profile.traffic.application.inline.source.programs
 	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficruns.yaml spec.profile.traffic.application.inline.pools.servers.vxlan
 	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficruns.yaml spec.profile.traffic.application.inline.pools.servers.gtpu
+	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficruns.yaml spec.profile.traffic.application.inline.pools.servers.gre
+	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficruns.yaml spec.profile.traffic.application.inline.pools.servers.mpls
 	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficprofiles.yaml spec.traffic.stream.inline.packet.headers statelessstream.spec.packet.headers
+	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficprofiles.yaml spec.traffic.application.inline.pools.servers astftemplate.spec.pools.servers
 	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficruns.yaml spec.profile.traffic.stream trafficprofile.spec.traffic.stream
 	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficruns.yaml spec.profile.traffic.application trafficprofile.spec.traffic.application
 	@cd operator && go run ./hack/trim size ../crds/*.yaml
@@ -66,6 +72,12 @@ kubectl-spate: ## Build kubectl's plugin, `kubectl spate` (build/out/kubectl-spa
 	@cp operator/cmd/kubectl-spate/kubectl_complete-spate build/out/
 	@echo "kubectl-spate: build/out/kubectl-spate, and kubectl_complete-spate for kubectl's completion (put both into a folder of PATH)"
 
+.PHONY: kubectl-spate-platforms
+kubectl-spate-platforms: ## Compile the plugin for each platform of a release (build/platforms)
+	@for platform in $$(grep -v '^#' build/platforms); do \
+	  echo "kubectl-spate: $$platform"; \
+	  GOOS=$${platform%/*} GOARCH=$${platform#*/} $(go_build) -C operator -o /dev/null ./cmd/kubectl-spate || exit; done
+
 .PHONY: verify-generated
 verify-generated: ## Fail if a generated file is not current
 	@before=$$(cat $$(find $(GENERATED) -type f | sort) | sha256sum); \
@@ -91,8 +103,9 @@ operator-test: envtest-assets engine-debug $(HELM) $(KREW) $(PROMETHEUS_OPERATOR
 	@$(call side_by_side,operator-test-packages $(operator_test_parts))
 
 # -count=1, because Go does not notice a changed engine and would use cached results. Building them is behind the tests beside, which wait for answers.
+# First those with an API server of their own: they go on for minutes, while others are built.
 operator-test-packages:
-	@cd operator && HELM=$(HELM) KREW=$(KREW) S3_SERVER=$(VERSITYGW) SPATE_PROMETHEUS=$(PROMETHEUS_OPERATOR)/prometheus TREX_PYTHON=$(TREX_PYTHON) CONFORMANCE=$(conformance_there) nice -n 5 ../build/again go test -count=1 $$(go list ./... | grep -v /test$$)
+	@cd operator && HELM=$(HELM) KREW=$(KREW) S3_SERVER=$(VERSITYGW) SPATE_PROMETHEUS=$(PROMETHEUS_OPERATOR)/prometheus TREX_PYTHON=$(TREX_PYTHON) CONFORMANCE=$(conformance_there) KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=60s nice -n 5 ../build/again go test -count=1 -timeout 20m $$(go list ./test/... ./... | grep -v /test$$ | awk '!seen[$$0]++')
 	@go test -C e2e -count=1 ./policies
 	@go test -C dashboards/source -count=1 ./...
 

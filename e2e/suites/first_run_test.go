@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +24,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The commands, as docs/first-test.md has them with their output.
+// firstTest has these commands with their output; only measures and lines of progress may differ.
+const firstTest = "docs/first-test.md"
+
 const (
 	firstRun   = "kubectl spate new --preset imix | kubectl spate run - --wait --junit out.xml"
 	firstQuery = `curl -s http://127.0.0.1:9090/api/v1/query --data-urlencode 'query=sum by (stream) (spate_stream_tx_packets_total{profile="imix",phase="measured"})' | jq -c '.data.result[]'`
@@ -74,8 +77,15 @@ func TestAPresetRunsAndPrometheusHasItsNumbers(t *testing.T) {
 			t.Errorf("it does not print %q", words)
 		}
 	}
-	report, _ := user.types(t, "cat out.xml")
-	passes(t, report, "valid", "threshold no-loss", "threshold in-order")
+	report, err := os.ReadFile(filepath.Join(user.folder, "out.xml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	passes(t, string(report), "valid", "threshold no-loss", "threshold in-order")
+	page := unmeasured(documented(t))
+	if said := unmeasured(user.printed.String()); !strings.HasPrefix(page, said) {
+		t.Errorf("%s has\n%s\nand the terminal, likewise without numbers,\n%s", firstTest, page, said)
+	}
 
 	run := complete(t, 10*time.Second, profileNamed(ns, "imix"))
 	agree(t, run)
@@ -86,7 +96,50 @@ func TestAPresetRunsAndPrometheusHasItsNumbers(t *testing.T) {
 		if want := strconv.FormatInt(run.Status.Result.Tx, 10); code != 0 || !strings.Contains(numbers, `"`+want+`"`) {
 			t.Errorf("the query exits with %d and does not have %s", code, want)
 		}
+		if said := unmeasured(user.printed.String()); said != page {
+			t.Errorf("%s has\n%s\nand the terminal, likewise without numbers,\n%s", firstTest, page, said)
+		}
 	})
+}
+
+// documented returns the commands and their output as the page has them.
+func documented(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(root, firstTest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, found := strings.Cut(string(page), "```console\n$ "+firstRun)
+	block, _, closed := strings.Cut(block, "```\n")
+	if !found || !closed {
+		t.Fatalf("%s has no output of %s", firstTest, firstRun)
+	}
+	return "$ " + firstRun + block
+}
+
+var (
+	// progress is a line that depends on when it is printed.
+	progress = regexp.MustCompile(`(?m)^(?:profile|run) \S+  .*\n`)
+	ended    = regexp.MustCompile(`(?m)^run (\S+)  (Complete: .*)$`)
+	// measures are what differs from run to run: its name, instants, numbers with their units, and spaces that follow from their lengths.
+	measures = []struct {
+		what *regexp.Regexp
+		mask string
+	}{
+		{regexp.MustCompile(`\bimix-[0-9a-f]{5}-\d+`), "RUN"},
+		{regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`), "INSTANT"},
+		{regexp.MustCompile(`\d[\d.]*(?:ns|µs|ms|s)?`), "N"},
+		{regexp.MustCompile(` +`), " "},
+	}
+)
+
+// unmeasured returns what a terminal has without what differs from run to run.
+func unmeasured(printed string) string {
+	printed = progress.ReplaceAllString(ended.ReplaceAllString(printed, "$1: $2"), "")
+	for _, of := range measures {
+		printed = of.what.ReplaceAllString(printed, of.mask)
+	}
+	return printed
 }
 
 // passes fails unless a JUnit file has these cases in one suite, each passed.

@@ -47,6 +47,16 @@ func TestAnArchivedRunOutlivesItsObject(t *testing.T) {
 	if done := executedWith(t, ns, editor, "", "compare", r.Name, other.Name, "--from", root, "--fail-on", "tx>0"); done.code != 1 || !strings.Contains(done.output, "First: run "+r.Name+" of profile kept: Passed") {
 		t.Errorf("%+v", done)
 	}
+	comparedWithoutACluster(t, r, other, root)
+}
+
+// comparedWithoutACluster fails unless two archived runs are compared where no cluster is known.
+func comparedWithoutACluster(t *testing.T, first, second *spatev1.TrafficRun, place string) {
+	t.Helper()
+	expect(t, runLimit, second, spatev1.ConditionArchived, metav1.ConditionTrue, spatev1.ReasonArchived, "in ")
+	if done := executedWith(t, first.Namespace, os.DevNull, "", "compare", first.Name, second.Name, "--from", place, "--other-from", place); done.code != 0 || !strings.Contains(done.output, "Second: run "+second.Name+" of profile kept: Passed") {
+		t.Errorf("%+v", done)
+	}
 }
 
 // The server is away when the run ends.
@@ -91,6 +101,7 @@ func TestARunArchivedInABucketOutlivesItsObject(t *testing.T) {
 	if done := executedWith(t, ns, editor, "", "compare", r.Name, other.Name, "--from", place, "--fail-on", "tx>0"); done.code != 1 || !strings.Contains(done.output, "First: run "+r.Name+" of profile kept: Passed") {
 		t.Errorf("%+v", done)
 	}
+	comparedWithoutACluster(t, r, other, place)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "other")
 	const denied = "--from " + place + ": bucket results at "
 	if done := report(1, r.Name, "--from", place); !strings.Contains(done.said, denied) || !strings.Contains(done.said, "access denied: the secret key is not that of the access key") {

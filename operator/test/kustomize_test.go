@@ -40,16 +40,21 @@ func kubectl(t *testing.T, server *envtest.Environment, args ...string) []string
 // applied makes the objects of a folder of config, and gives their names. All are there then, and go again with the folder.
 func applied(t *testing.T, server *envtest.Environment, folder string) []string {
 	t.Helper()
-	path := filepath.Join("../../config", folder)
+	return appliedAt(t, server, filepath.Join("../../config", folder))
+}
+
+// appliedAt is applied for any folder with a kustomization.
+func appliedAt(t *testing.T, server *envtest.Environment, path string) []string {
+	t.Helper()
 	names := kubectl(t, server, "apply", "-k", path, "--validate=strict", "--output=name")
 	if there := kubectl(t, server, "get", "-k", path, "--output=name"); !slices.Equal(there, names) {
-		t.Errorf("config/%s: applied are\n%s\nthere are\n%s", folder, strings.Join(names, "\n"), strings.Join(there, "\n"))
+		t.Errorf("%s: applied are\n%s\nthere are\n%s", path, strings.Join(names, "\n"), strings.Join(there, "\n"))
 	}
 	return names
 }
 
-// withComponent makes a folder of a folder of config and a component, and returns its path.
-func withComponent(t *testing.T, resources, component string) string {
+// withComponents makes a folder of a folder of config and components, and returns its path.
+func withComponents(t *testing.T, resources string, components ...string) string {
 	t.Helper()
 	config, err := filepath.Abs("../../config")
 	must(t, err)
@@ -58,7 +63,11 @@ func withComponent(t *testing.T, resources, component string) string {
 	folder := t.TempDir()
 	above, err := filepath.Rel(folder, config) // kustomize takes no absolute path
 	must(t, err)
-	text := fmt.Sprintf("resources: [%s]\ncomponents: [%s]\n", filepath.Join(above, resources), filepath.Join(above, "components", component))
+	var paths []string
+	for _, component := range components {
+		paths = append(paths, filepath.Join(above, "components", component))
+	}
+	text := fmt.Sprintf("resources: [%s]\ncomponents: [%s]\n", filepath.Join(above, resources), strings.Join(paths, ", "))
 	must(t, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600))
 	return folder
 }
@@ -99,6 +108,10 @@ func TestWhatIsShippedForKustomizeIsApplied(t *testing.T) {
 	}
 
 	names = append(names, applied(t, server, "uninstall")...)
+	for _, ns := range []string{"lab", "other"} {
+		kubectl(t, server, "create", "namespace", ns)
+	}
+	t.Run("every component is applied", func(t *testing.T) { componentsAreApplied(t, server, names) })
 	t.Run("the uninstall job acts on the namespaces of its operator alone", func(t *testing.T) { uninstalls(t, server) })
 	t.Run("without the job, the documented commands remove finalizers", func(t *testing.T) { finalizersAreRemoved(t, server) })
 	applied(t, server, "uninstall") // as before, without a component
@@ -120,6 +133,69 @@ func TestWhatIsShippedForKustomizeIsApplied(t *testing.T) {
 			}
 		}
 	}
+}
+
+// together are components that a user may choose at once, with the folder that they are for: one archive, and one way to the operator's metrics.
+var together = []struct {
+	folder     string
+	components []string
+}{
+	{"default", []string{"alerts", "archive", "egress", "high-availability", "metrics-from-monitoring", "namespaced", "native-histograms", "pod-monitor", "remote-write"}},
+	{"default", []string{"archive-bucket", "metrics-authentication", "otlp", "service-monitor"}},
+	{"uninstall", []string{"namespaced-uninstall"}},
+}
+
+// kindsOfPrometheus are the kinds of the Prometheus operator that components have objects of.
+var kindsOfPrometheus = map[string]string{"alerts": "prometheusrules", "pod-monitor": "podmonitors", "service-monitor": "servicemonitors"}
+
+// componentsAreApplied fails unless the API server takes every component, strictly. What components add goes again; some of them name the namespace lab, which is
+// there.
+func componentsAreApplied(t *testing.T, server *envtest.Environment, without []string) {
+	folders, err := filepath.Glob("../../config/components/*/kustomization.yaml")
+	must(t, err)
+	var there, chosen []string
+	for _, folder := range folders {
+		there = append(there, filepath.Base(filepath.Dir(folder)))
+	}
+	for _, group := range together {
+		chosen = append(chosen, group.components...)
+	}
+	if slices.Sort(chosen); !slices.Equal(there, chosen) {
+		t.Errorf("applied are %q, there are %q", chosen, there)
+	}
+	for _, group := range together {
+		t.Run(strings.Join(group.components, ","), func(t *testing.T) {
+			var definitions []string
+			for _, component := range group.components {
+				if kind := kindsOfPrometheus[component]; kind != "" {
+					definition := filepath.Join(filepath.Dir(os.Getenv("SPATE_PROMETHEUS")), "crds", "monitoring.coreos.com_"+kind+".yaml")
+					if _, err := os.Stat(definition); err != nil {
+						t.Skipf("NO PROMETHEUS OPERATOR: set SPATE_PROMETHEUS to the prometheus beside its crds, as make operator-test does: %v", err)
+					}
+					kubectl(t, server, "apply", "--server-side", "--filename", definition)
+					kubectl(t, server, "wait", "--for=condition=Established", "--timeout=30s", "customresourcedefinition/"+kind+".monitoring.coreos.com")
+					definitions = append(definitions, definition)
+				}
+			}
+			added := slices.DeleteFunc(appliedAt(t, server, withComponents(t, group.folder, group.components...)), func(name string) bool { return slices.Contains(without, name) })
+			for _, component := range group.components {
+				is := func(name string) bool {
+					return strings.HasPrefix(name, strings.TrimSuffix(kindsOfPrometheus[component], "s")+".")
+				}
+				if kindsOfPrometheus[component] != "" && !slices.ContainsFunc(added, is) {
+					t.Errorf("%s has no object of its kind: %q", component, added)
+				}
+			}
+			for _, ns := range []string{operatorNamespace, "lab"} {
+				kubectl(t, server, append([]string{"delete", "--ignore-not-found", "--namespace", ns}, added...)...)
+			}
+			for _, definition := range definitions {
+				kubectl(t, server, "delete", "--wait=false", "--filename", definition)
+			}
+		})
+	}
+	applied(t, server, "default") // as before
+	applied(t, server, "uninstall")
 }
 
 // A server-side apply adds the health checks to the keys that the ConfigMap has.

@@ -74,7 +74,7 @@ func TestRunsOfSeveralNamespacesWaitInLineForABusyGenerator(t *testing.T) {
 	active := createInTurn(t, one, "full")
 	inPhase(t, runLimit, active, spatev1.RunRunning)
 	first, second, third, fourth := createInTurn(t, one, "full"), createInTurn(t, other, "slow"), createInTurn(t, one, "full"), createInTurn(t, other, "full")
-	hasPlace(t, first, "first in line for TrafficGenerator loop, which has no room yet: together with "+named(active))
+	hasPlace(t, first, "queued first for TrafficGenerator loop, which has no room yet: together with "+named(active))
 	hasPlace(t, second, "behind 1 run, next: "+named(first)) // though it would fit
 	hasPlace(t, third, "behind 2 runs, next: "+named(first))
 	hasPlace(t, fourth, "behind 3 runs, next: "+named(first))
@@ -101,7 +101,7 @@ func TestRunsOfSeveralNamespacesWaitInLineForABusyGenerator(t *testing.T) {
 	patched(t, active, `{"spec":{"stop":true}}`)
 	inPhase(t, runLimit, first, spatev1.RunRunning)
 	inPhase(t, runLimit, second, spatev1.RunRunning) // beside it
-	hasPlace(t, fourth, "first in line for TrafficGenerator loop, which has no room yet: together with ")
+	hasPlace(t, fourth, "queued first for TrafficGenerator loop, which has no room yet: together with ")
 	must(t, cluster.kube.Delete(t.Context(), first))
 	inPhase(t, runLimit, fourth, spatev1.RunRunning)
 	// Both are prepared at the same time, and either may send first.
@@ -128,7 +128,7 @@ func TestALineOutlivesTheOperator(t *testing.T) {
 		return 1
 	})
 	for _, r := range line {
-		hasPlace(t, r, "in line for TrafficGenerator loop")
+		hasPlace(t, r, "for TrafficGenerator loop")
 	}
 	cluster.operator.kill()
 	patched(t, active, `{"spec":{"stop":true}}`)

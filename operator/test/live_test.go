@@ -89,13 +89,19 @@ subsets:
 func userOf(t *testing.T, ns, role string) string {
 	t.Helper()
 	name := role + "-of-" + ns
-	user, err := cluster.env.AddUser(envtest.User{Name: name, Groups: []string{"system:authenticated"}}, nil)
-	must(t, err)
 	must(t, cluster.kube.Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: name, APIGroup: rbacv1.GroupName}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 	}))
+	return kubeconfigOf(t, name, "system:authenticated")
+}
+
+// kubeconfigOf gives the kubeconfig of a new user of a group.
+func kubeconfigOf(t *testing.T, name, group string) string {
+	t.Helper()
+	user, err := cluster.env.AddUser(envtest.User{Name: name, Groups: []string{group}}, nil)
+	must(t, err)
 	config, err := user.KubeConfig()
 	must(t, err)
 	path := filepath.Join(t.TempDir(), "kubeconfig")

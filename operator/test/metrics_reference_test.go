@@ -2,9 +2,11 @@
 
 package test
 
-// This file answers: are the metrics that engines and the operator serve those of docs/reference/metrics.md, and does the operator report a run?
+// This file answers: are the metrics that engines and the operator serve those of docs/reference/metrics.md, do they keep the rules of Prometheus, and does the operator
+// report a run?
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -13,6 +15,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
 
 	spatev1 "spate.dev/api/v1alpha1"
 )
@@ -61,13 +67,49 @@ func referenced(t *testing.T) map[string][2]string {
 	must(t, err)
 	all := map[string][2]string{}
 	for line := range strings.Lines(string(text)) {
-		if cells := strings.Split(line, " | "); len(cells) == 5 && strings.HasPrefix(line, "| `spate_") {
+		if cells := strings.Split(line, " | "); len(cells) == 6 && strings.HasPrefix(line, "| `spate_") {
 			labels := strings.Split(strings.ReplaceAll(cells[3], "`", ""), ", ")
 			slices.Sort(labels)
 			all[strings.Trim(cells[0], "| `")] = [2]string{cells[1], strings.Join(labels, " ")}
 		}
 	}
 	return all
+}
+
+// linted returns what promlint, the linter of Prometheus, finds in our metrics of a page, each with its metric.
+func linted(t *testing.T, url string) []string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	must(t, err)
+	// In OpenMetrics the name of a counter has no suffix `_total`, which the linter would look for.
+	request.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeProtoDelim)))
+	response, err := http.DefaultClient.Do(request)
+	must(t, err)
+	defer response.Body.Close()
+	var families []*dto.MetricFamily
+	for decoder := expfmt.NewDecoder(response.Body, expfmt.ResponseFormat(response.Header)); ; {
+		family := &dto.MetricFamily{}
+		err := decoder.Decode(family)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		must(t, err)
+		if strings.HasPrefix(family.GetName(), "spate_") {
+			families = append(families, family)
+		}
+	}
+	if len(families) < 10 {
+		t.Errorf("%s has only %d of our metrics", url, len(families))
+	}
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	must(t, err)
+	var found []string
+	for _, p := range problems {
+		if problem := "| `" + p.Metric + "` | " + p.Text + " | "; !slices.Contains(found, problem) {
+			found = append(found, problem)
+		}
+	}
+	return found
 }
 
 const everyKindOfTraffic = `
@@ -112,8 +154,15 @@ func TestWhatIsServedIsInTheReferenceOfMetrics(t *testing.T) {
 	}
 
 	reference, seen := referenced(t), 0
-	for _, page := range []map[string][2]string{served(t, "http://"+enginePods(t, ns)[0].Status.PodIP+":7471/metrics"), served(t, "http://"+o.metrics+"/metrics")} {
-		for name, got := range page {
+	text, err := os.ReadFile("../../docs/reference/metrics.md")
+	must(t, err)
+	for _, url := range []string{"http://" + enginePods(t, ns)[0].Status.PodIP + ":7471/metrics", "http://" + o.metrics + "/metrics"} {
+		for _, problem := range linted(t, url) {
+			if !strings.Contains(string(text), "\n"+problem) {
+				t.Errorf("promlint finds %s which is not among the exceptions of the reference", problem)
+			}
+		}
+		for name, got := range served(t, url) {
 			seen++
 			want, there := reference[name]
 			if !there && strings.HasPrefix(name, "spate_template_") {

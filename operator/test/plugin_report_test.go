@@ -115,7 +115,7 @@ func TestThePluginReportsAndComparesRuns(t *testing.T) {
 			code int
 			want []string
 		}{
-			{nil, 0, []string{"First: run " + name + " of profile sampled: Passed", "streams.small.rx ", "+3000", "+100.00%"}},
+			{nil, 0, []string{"First: run " + name + " of profile sampled: Passed", "streams.small.rx ", "+3000", "+100.00%", "Whether differences are more than chance is not known: the samples of run " + name + " cannot be read: "}},
 			{[]string{"--fail-on", "lost>0", "--fail-on", "streams.*.rx<0%"}, 0, []string{"FAIL ON", "lost>0"}},
 			{[]string{"--fail-on", "lost>0", "--fail-on", "rx>5%"}, 1, []string{"YES", `error: --fail-on "rx>5%" holds: rx is 3000, then 6000: +3000 (+100.00%)`}},
 			{[]string{"--fail-on", "latency.p99>5%"}, 2, []string{"there is no metric latency.p99"}},

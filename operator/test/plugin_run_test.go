@@ -137,6 +137,12 @@ func TestThePluginRunsFilesAndExitsWithTheVerdict(t *testing.T) {
 		lonely := strings.Replace(loopbackProfile("lonely", lenient+"  duration: 1s\n"), "generatorRef: {name: loop}", "generatorRef: {name: none}", 1)
 		has(t, executedWith(t, ns, editor, lonely, "run", "-", "--wait", "--timeout", "5s"), 3, "profile lonely has started no run within 5s: ReferenceNotFound: ")
 	})
+	t.Run("as somebody else, by the flags of kubectl", func(t *testing.T) {
+		admin, as := kubeconfigOf(t, "admin-of-"+ns, "system:masters"), "spate-viewer-of-"+ns
+		has(t, executedWith(t, ns, admin, "", "status", "--as", as, "--as-group", "system:authenticated"), 0, "loop       True")
+		has(t, executedWith(t, ns, admin, passes, "run", "-", "--wait", "--as", as), 3, "forbidden", as)
+		has(t, executedWith(t, ns, admin, "", "status", "--server", "https://127.0.0.1:1", "--request-timeout", "5s"), 1, "127.0.0.1:1")
+	})
 	t.Run("interrupted", func(t *testing.T) {
 		mustApply(t, ns, loopbackProfile("endless", lenient+"  runPolicy: Manual\n"))
 		for _, c := range []struct{ option, want string }{

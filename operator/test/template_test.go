@@ -97,6 +97,26 @@ func TestClientsInVLANsBehindGatewaysOfTheirOwnAreServed(t *testing.T) {
 	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionTrue, spatev1.ReasonThresholdsMet, "established, 0 failed", "the threshold holds")
 }
 
+// A loopback port gives packets back in their tunnels: it stands for the remote ends.
+func TestClientsInGREAndBehindMPLSLabelsAreServed(t *testing.T) {
+	ns := ready(t, "  replicas: 2\n")
+	mustApply(t, ns, strings.Replace(loopbackTemplate, "clients: [{name: clients, start: 198.18.0.1, end: 198.18.0.100}]", `clients:
+    - {name: plain, start: 198.18.0.1, end: 198.18.0.100}
+    - {name: gre, start: 10.1.0.10, end: 10.1.0.99, gre: {local: 172.16.0.2, localCount: 2, remote: 172.16.0.1, key: 7, keyStep: 1, mirror: true}}
+    - {name: mpls, start: 10.2.0.10, end: 10.2.0.99, vlans: [{id: 101}], gateway: 172.16.1.9,
+       mpls: {local: 172.16.1.2, localCount: 2, remote: 172.16.1.1, labels: [{label: 100, trafficClass: 5}, {label: 1000}], labelStep: 1, downlinkLabel: 3, mirror: true}}`, 1))
+	mustApply(t, ns, greetingProfile("labelled", `  duration: 2s
+  thresholds:
+  - {name: none-failed, expression: result.flows.failed == 0}
+`))
+	p := profileNamed(ns, "labelled")
+	res := complete(t, runLimit, p).Status.Result
+	if flows := *res.Flows; flows.Attempted+flows.NotStarted != 200 || flows.Attempted < 150 || flows.Established != flows.Attempted || flows.BytesReceived != 1000*flows.Established {
+		t.Errorf("flows %+v", flows)
+	}
+	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionTrue, spatev1.ReasonThresholdsMet, "established, 0 failed", "the threshold holds")
+}
+
 // One at a time, of 300 ms: of 200 that are due seven or so begin before the end, and a few more in the first half of the drain.
 func TestFlowsThatWaitForOthersAreReportedAndDoNotMakeTheRunInvalid(t *testing.T) {
 	ns := ready(t, "")

@@ -27,7 +27,7 @@ metadata: {name: loop-0, labels: {app.kubernetes.io/name: spate-engine, app.kube
 spec: {containers: [{name: engine, image: engine:test}]}
 `
 
-// uninstalls runs the program of the job as the user of the job, on a server that has config/default and config/uninstall: first with the rights of
+// uninstalls runs the program of the job as the user of the job, on a server that has config/default, config/uninstall and two namespaces: first with the rights of
 // these, then with those of the component `namespaced-uninstall`. The operator's Deployment is for the namespace `lab`, which that component has.
 func uninstalls(t *testing.T, server *envtest.Environment) {
 	program, err := buildOperator()
@@ -44,12 +44,9 @@ func uninstalls(t *testing.T, server *envtest.Environment) {
 
 	deployment := []string{"deployment.apps/spate-operator", "--namespace", operatorNamespace}
 	kubectl(t, server, append([]string{"patch", "--type=json", `--patch=[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--watch-namespaces=lab"}]`}, deployment...)...)
-	for _, ns := range []string{"lab", "other"} {
-		kubectl(t, server, "create", "namespace", ns)
-	}
 	for _, rights := range []string{"config/uninstall", "the component namespaced-uninstall"} {
 		if rights != "config/uninstall" {
-			kubectl(t, server, "apply", "-k", withComponent(t, "uninstall", "namespaced-uninstall"))
+			kubectl(t, server, "apply", "-k", withComponents(t, "uninstall", "namespaced-uninstall"))
 			kubectl(t, server, "delete", "clusterrolebinding", "spate-uninstall")
 		}
 		kubectl(t, server, append([]string{"scale", "--replicas=1"}, deployment...)...)

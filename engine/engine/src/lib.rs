@@ -2,7 +2,8 @@
 //! The traffic engine.
 //!
 //! [`datapath`] owns ports and workers and sends; [`plan`] turns a plan into what it can send; `control` serves the
-//! contract; [`index`] has the types of indices; [`machine`] reads what the engine runs on; `cli` holds the commands.
+//! contract; [`index`] has the types of indices; [`machine`] reads what the engine runs on; `version` says which release
+//! it is of; `cli` holds the commands.
 #![forbid(unsafe_code)]
 
 pub mod cli;
@@ -12,3 +13,4 @@ pub mod index;
 pub mod machine;
 pub mod metrics;
 pub mod plan;
+mod version;

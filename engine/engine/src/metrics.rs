@@ -13,6 +13,7 @@ mod templates;
 use crate::control::groups::Group;
 use crate::control::runs::{Engine, Held};
 use crate::control::stats;
+use crate::version::version;
 use contract::{RunState, StreamCounters, StreamStats};
 use exposition::Encoder;
 use hyper::body::Bytes;
@@ -196,8 +197,7 @@ impl Scrape {
     fn engine_info(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
         let dpdk = crate::datapath::Datapath::dpdk_version();
         let time = self.engine.time_source();
-        let labels =
-            [("version", env!("CARGO_PKG_VERSION")), ("dpdk_version", dpdk.as_str()), ("time_source", time.as_str())];
+        let labels = [("version", version()), ("dpdk_version", dpdk.as_str()), ("time_source", time.as_str())];
         let mut family = encoder.family("spate_engine_info", "What the engine is", MetricType::Gauge)?;
         family.gauge(&labels, 1)
     }

@@ -19,6 +19,17 @@ fn compile(plan: &Value, options: &[&str]) -> Output {
     child.wait_with_output().unwrap()
 }
 
+#[test]
+fn the_version_is_that_of_the_release_that_the_image_is_of() {
+    let version = |released: &str| {
+        let engine =
+            Command::new(env!("CARGO_BIN_EXE_spate-engine")).arg("--version").env("SPATE_VERSION", released).output();
+        String::from_utf8(engine.unwrap().stdout).unwrap()
+    };
+    assert_eq!(version("9.8.7-rc.1"), "spate-engine 9.8.7-rc.1\n");
+    assert_eq!(version(""), concat!("spate-engine ", env!("CARGO_PKG_VERSION"), "-dev\n"));
+}
+
 fn printed(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }

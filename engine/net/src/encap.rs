@@ -2,18 +2,18 @@
 //! Encapsulations around a flow's frames, as data: the bytes that stand between the frame's MACs and what is left of it, and which
 //! fields among them depend on the packet. One writer does them all.
 //!
-//! What is left of the frame says where it is cut: before its EtherType (VLAN tags: it is the last tag's), behind it (GTP-U: an IP
-//! packet), or nowhere (an Ethernet frame in a tunnel).
+//! What is left of the frame says where it is cut: before its EtherType (VLAN tags: it is the last tag's), behind it (GTP-U, GRE, MPLS:
+//! an IP packet), or nowhere (an Ethernet frame in a tunnel).
 use crate::{
     checksum::sum,
     ethernet::{self, HEADER as ETHERNET, Link, MACS},
-    field::put_be16,
+    field::{be16, put_be16},
     ip::{Address, UDP},
     ipv4, ipv6, udp,
     vlan::{self, Tag, Tags},
 };
 
-/// Most bytes between the MACs and what is carried: tags, UDP over IPv6, and 24 bytes.
+/// Most bytes between the MACs and what is carried: tags, UDP over IPv6, and 24 bytes. A label stack may take what all of these do.
 const MAX_PREFIX: usize = Tags::MOST * vlan::LEN + 2 + ipv6::HEADER + udp::HEADER + 24;
 /// Time to live, hop limit.
 const TTL: u8 = 64;
@@ -37,12 +37,16 @@ pub struct Encap {
     carries: Carries,
     /// Number of bytes of tags, with which the prefix begins.
     tags: u8,
-    /// Behind the tags it has an EtherType, an IP header of this many bytes, and UDP; 0: it does not.
+    /// Behind the tags it has an EtherType, and an IP header of this many bytes; 0: it has no IP header.
     ip: u8,
+    /// What that header carries; UDP has a header of its own before the tunnel's.
+    protocol: u8,
     /// Offset in the prefix of a 16-bit length of all that is 6 bytes or more behind it, as in GTP-U's header; 0: there is none.
     length: u8,
     /// Offset in the prefix of a 32-bit identifier of the tunnel; 0: there is none.
     id: u8,
+    /// Offset in the prefix of the EtherType of what it carries, as in GRE's header; 0: there is none.
+    ethertype: u8,
 }
 
 /// What fields of an encapsulation depend on the packet. Without an outer IP header, only the MACs count.
@@ -66,8 +70,17 @@ pub struct Around {
 
 impl Encap {
     /// None: frames stay as they are.
-    pub const NONE: Self =
-        Self { prefix: [0; MAX_PREFIX], len: 0, carries: Carries::Ethertype, tags: 0, ip: 0, length: 0, id: 0 };
+    pub const NONE: Self = Self {
+        prefix: [0; MAX_PREFIX],
+        len: 0,
+        carries: Carries::Ethertype,
+        tags: 0,
+        ip: 0,
+        protocol: 0,
+        length: 0,
+        id: 0,
+        ethertype: 0,
+    };
 
     /// VLAN tags, the outermost first.
     pub fn tags(tags: &[Tag]) -> Self {
@@ -81,10 +94,25 @@ impl Encap {
 
     /// A tunnel over UDP: what it carries, and the tunnel's own header, at most 24 bytes.
     pub fn over_udp(v6: bool, carries: Carries, header: &[u8]) -> Self {
-        let ip = if v6 { ipv6::HEADER } else { ipv4::HEADER };
-        let at = 2 + ip + udp::HEADER;
-        let mut this = Self { len: (at + header.len()) as u8, carries, ip: ip as u8, ..Self::NONE };
-        put_be16(&mut this.prefix, 0, if v6 { ethernet::IPV6 } else { ethernet::IPV4 });
+        Self::over_ip(v6, UDP, carries, header)
+    }
+
+    /// A tunnel over IP: the protocol that it is of, what it carries, and its own header, at most 24 bytes.
+    pub fn over_ip(v6: bool, protocol: u8, carries: Carries, header: &[u8]) -> Self {
+        let (ip, ethertype) = if v6 { (ipv6::HEADER, ethernet::IPV6) } else { (ipv4::HEADER, ethernet::IPV4) };
+        Self { ip: ip as u8, protocol, ..Self::NONE }.with_header(ethertype, carries, header)
+    }
+
+    /// A header that follows Ethernet and its tags, such as a label stack: its EtherType, what it carries, and its bytes, at most 72.
+    pub fn on_link(ethertype: u16, carries: Carries, header: &[u8]) -> Self {
+        Self::NONE.with_header(ethertype, carries, header)
+    }
+
+    /// The same, of no tags yet, with the tunnel's own header and the EtherType of what it is over.
+    fn with_header(self, ethertype: u16, carries: Carries, header: &[u8]) -> Self {
+        let at = usize::from(self.tunnel_header());
+        let mut this = Self { len: (at + header.len()) as u8, carries, ..self };
+        put_be16(&mut this.prefix, 0, ethertype);
         this.prefix[at..at + header.len()].copy_from_slice(header);
         this
     }
@@ -101,21 +129,28 @@ impl Encap {
         Self { id: self.tunnel_header() + at as u8, ..self }
     }
 
+    /// Its tunnel's own header has the EtherType of what it carries at an offset.
+    #[must_use]
+    pub fn with_ethertype(self, at: usize) -> Self {
+        Self { ethertype: self.tunnel_header() + at as u8, ..self }
+    }
+
     /// The offset of the tunnel's own header in the prefix.
     fn tunnel_header(&self) -> u8 {
-        self.tags + 2 + self.ip + udp::HEADER as u8
+        self.tags + 2 + self.ip + if self.protocol == UDP { udp::HEADER as u8 } else { 0 }
     }
 
     /// The same within tags, of one that has none.
     #[must_use]
     pub fn within(mut self, tags: Tags) -> Self {
         debug_assert_eq!(self.tags, 0, "it is within tags already");
-        let Self { prefix, len, length, id, .. } = self;
+        let Self { prefix, len, length, id, ethertype, .. } = self;
         let outer = Self::tags(tags.as_slice());
         self.prefix = outer.prefix;
         self.prefix[usize::from(outer.len)..][..usize::from(len)].copy_from_slice(&prefix[..usize::from(len)]);
         let moved = |at: u8| if at > 0 { at + outer.len } else { 0 };
-        (self.tags, self.len, self.length, self.id) = (outer.len, outer.len + len, moved(length), moved(id));
+        (self.tags, self.len) = (outer.len, outer.len + len);
+        (self.length, self.id, self.ethertype) = (moved(length), moved(id), moved(ethertype));
         self
     }
 
@@ -147,8 +182,13 @@ impl Encap {
     /// Writes it around a flow's frame, before which `overhead` bytes were left: over these, and over what the frame is cut of.
     pub fn write(&self, frame: &mut [u8], around: &Around) {
         let end = self.end();
+        // It may stand where the prefix is to come.
+        let ethertype = if self.ethertype > 0 { be16(frame, self.overhead() + MACS) } else { 0 };
         frame[..MACS].copy_from_slice(&around.macs);
         frame[MACS..end].copy_from_slice(&self.prefix[..usize::from(self.len)]);
+        if self.ethertype > 0 {
+            put_be16(frame, MACS + usize::from(self.ethertype), ethertype);
+        }
         if self.length > 0 {
             let at = MACS + usize::from(self.length);
             let len = frame.len() - at - 6;
@@ -171,23 +211,27 @@ impl Encap {
         frame[MACS..self.end()].copy_from_slice(&self.prefix[..usize::from(self.len)]);
     }
 
-    /// The outer headers of IP and UDP. The checksum of UDP is 0 over IPv4 (RFC 768), and computed over IPv6, where not every
-    /// receiver takes a 0 (RFC 6935).
+    /// The outer headers of IP, and of UDP if it is over that. The checksum of UDP is 0 over IPv4 (RFC 768), and computed over IPv6,
+    /// where not every receiver takes a 0 (RFC 6935).
     fn write_outer(&self, packet: &mut [u8], around: &Around) {
-        let (ip, datagram) = packet.split_at_mut(usize::from(self.ip));
-        let len = datagram.len();
-        let Some((header, message)) = datagram.split_first_chunk_mut() else { return };
-        udp::write_unsummed(header, around.ports, message.len());
-        let Around { source, destination, traffic_class, flow_label, .. } = *around;
+        let (ip, body) = packet.split_at_mut(usize::from(self.ip));
+        let len = body.len();
+        let mut datagram = if self.protocol == UDP { body.split_first_chunk_mut::<{ udp::HEADER }>() } else { None };
+        if let Some((header, message)) = &mut datagram {
+            udp::write_unsummed(header, around.ports, message.len());
+        }
+        let (Around { source, destination, traffic_class, flow_label, .. }, protocol) = (*around, self.protocol);
         if let (Some(source), Some(destination)) = (source.as_v4(), destination.as_v4()) {
             let Some(ip) = ip.first_chunk_mut() else { return };
             // Not to be fragmented, and so in no need of an identification (RFC 6864 section 4).
-            let header = ipv4::Header { tos: traffic_class, id: 0, ttl: TTL, protocol: UDP, source, destination };
+            let header = ipv4::Header { tos: traffic_class, id: 0, ttl: TTL, protocol, source, destination };
             header.write(ip, len);
         } else if let Some(ip) = ip.first_chunk_mut() {
-            let outer = ipv6::Header { traffic_class, flow_label, next: UDP, hop_limit: TTL, source, destination };
+            let outer = ipv6::Header { traffic_class, flow_label, next: protocol, hop_limit: TTL, source, destination };
             let pseudo = outer.write(ip, len);
-            udp::complete(header, pseudo + sum(message));
+            if let Some((header, message)) = datagram {
+                udp::complete(header, pseudo + sum(message));
+            }
         }
     }
 }
@@ -209,7 +253,7 @@ pub fn strip(macs: &[u8; MACS], packet: &[u8], frame: &mut Vec<u8>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Headers, checksum::fold, headers::samples, ip::is_right};
+    use crate::{Headers, checksum::fold, gre, headers::samples, ip::is_right, mpls};
 
     fn around(source: Address, destination: Address) -> Around {
         let ports = (0xc123, 4789);
@@ -220,10 +264,10 @@ mod tests {
     fn encapsulated(encap: &Encap, frame: &[u8], around: &Around) -> Vec<u8> {
         let mut all = vec![0xee; encap.overhead()];
         all.extend(frame);
-        if encap.ip > 0 {
-            encap.write(&mut all, around)
-        } else {
+        if encap.carries == Carries::Ethertype {
             encap.write_tags(&mut all)
+        } else {
+            encap.write(&mut all, around)
         }
         all
     }
@@ -282,6 +326,48 @@ mod tests {
             let within = encapsulated(&gtpu.within(tags), &frame, &around(one, two));
             assert_eq!((&within[..MACS], &within[MACS + 8..]), (&plain[..MACS], &plain[MACS..]));
             assert_eq!(Tags::of(&within), Some(tags));
+        }
+    }
+
+    /// GRE (RFC 2784) names what it carries, and has a key or none (RFC 2890).
+    #[test]
+    fn a_packet_in_gre_is_named_by_its_ethertype_and_has_its_key() {
+        let frames = [samples::v4(0, 0, UDP, &[1; 31]), samples::v6(UDP, &[3; 20])];
+        for (v6, keyed, frame) in [(false, false, 0), (false, true, 1), (true, true, 0), (true, false, 1)] {
+            let frame = &frames[frame];
+            let encap = Encap::over_ip(v6, gre::PROTOCOL, Carries::Packet, gre::header(keyed));
+            let encap = encap.with_ethertype(gre::PROTOCOL_TYPE);
+            let encap = if keyed { encap.with_id(gre::KEY) } else { encap };
+            let ip = if v6 { 40 } else { 20 };
+            assert_eq!(encap.overhead(), ip + if keyed { 8 } else { 4 });
+            let [one, two] = [1, 2].map(|n| if v6 { Address(n) } else { Address::v4(n as u32) });
+            for tags in [Tags::NONE, Tags::from(Some(5))] {
+                let all = encapsulated(&encap.within(tags), frame, &around(one, two));
+                let headers = Headers::find(&all).unwrap();
+                assert_eq!((headers.packet_end(&all), headers.destination(&all)), (all.len(), two));
+                assert_eq!(headers.transport, Some((gre::PROTOCOL, headers.at + ip)));
+                let message = &all[headers.at + ip..];
+                let read = gre::Header::read(message).unwrap();
+                assert_eq!((read.protocol_type, read.key), (be16(frame, MACS), keyed.then_some(0x0001_0200)));
+                assert_eq!((&message[read.len..], Tags::of(&all)), (&frame[ETHERNET..], Some(tags)));
+            }
+        }
+    }
+
+    /// RFC 3032: the entry at the bottom is the tunnel's, and tags stand before the EtherType of MPLS.
+    #[test]
+    fn a_packet_in_labels_is_behind_the_stack_and_the_last_entry_is_its_tunnels() {
+        let frame = samples::v4(0, 0, UDP, &[1; 31]);
+        let any = around(Address::v4(1), Address::v4(2));
+        let stack = [0, 1, 0x0a, 64, 0, 0, 0, 0];
+        let encap = Encap::on_link(mpls::UNICAST, Carries::Packet, &stack).with_id(4);
+        assert_eq!(encap.overhead(), 8);
+        for tags in [Tags::NONE, Tags::from(Some(5))] {
+            let all = encapsulated(&encap.within(tags), &frame, &any);
+            let link = Link::find(&all).unwrap();
+            assert_eq!((link.ethertype, Tags::of(&all), &all[..MACS]), (mpls::UNICAST, Some(tags), &any.macs[..]));
+            assert_eq!(all[link.end..link.end + 8], [0, 1, 0x0a, 64, 0, 1, 2, 0]);
+            assert_eq!(all[link.end + 8..], frame[ETHERNET..]);
         }
     }
 

@@ -70,6 +70,18 @@ pub fn is_tagged(frame: &[u8]) -> bool {
     get_be16(frame, MACS).is_some_and(vlan::is_tag)
 }
 
+/// Both MACs, as a frame begins with them.
+#[inline(always)]
+pub fn macs(destination: Mac, source: Mac) -> [u8; MACS] {
+    // From two registers: bytes that are written by six and read by eight would be in memory meanwhile.
+    let number = |[a, b, c, d, e, f]: Mac| u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
+    let source = number(source);
+    let mut macs = [0; MACS];
+    macs[..8].copy_from_slice(&(number(destination) | source << 48).to_le_bytes());
+    macs[8..].copy_from_slice(&((source >> 16) as u32).to_le_bytes());
+    macs
+}
+
 /// A frame around a payload, padded to the shortest length.
 pub fn build(destination: Mac, source: Mac, tags: Tags, ethertype: u16, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity((HEADER + Tags::MOST * vlan::LEN + payload.len()).max(MIN_LEN));

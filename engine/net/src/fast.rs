@@ -12,7 +12,7 @@ use crate::{
     ipv4, ipv6,
     offload::{Finish, leave_checksums},
     packet::{Content, Packet},
-    tcp::{self, Head, Options, Segment, TIMESTAMPS, TIMESTAMPS_LEN},
+    tcp::{self, Head, Options, Segment, TIMESTAMPS},
     udp::{self, Datagram},
 };
 
@@ -208,6 +208,21 @@ impl<'a, F: Family> Plain<F, Segment<'a>> {
     }
 }
 
+impl<F: Family> Plain<F, Segment<'_>> {
+    /// The segment of a frame that `read` has read.
+    ///
+    /// # Panics
+    /// If it would not read it.
+    #[inline(always)]
+    pub fn again(frame: &[u8]) -> Segment<'_> {
+        let headers = ETHERNET + F::HEADER;
+        let (ip, header) = frame[ETHERNET..headers + tcp::HEADER].split_at(F::HEADER);
+        let (end, data) = (ETHERNET + F::packet_len(ip), headers + usize::from(header[12] >> 4) * 4);
+        let fixed = header.first_chunk().expect("it is as long as that");
+        Segment::of(fixed, &frame[headers + tcp::HEADER..data], &frame[data..end])
+    }
+}
+
 impl<'a, F: Family> Plain<F, Datagram<'a>> {
     /// Reads a frame without FCS if it is a plain datagram of UDP with a checksum, and its checksums are right.
     #[inline(always)]
@@ -375,37 +390,57 @@ impl Below {
     /// The same with timestamps (value and echo) as its only option, if any: what nearly all segments are.
     #[inline(always)]
     pub fn write_plain(&self, frame: &mut [u8], head: &Head, timestamps: Option<(u32, u32)>, data: (usize, u16)) {
-        let Some(values) = timestamps.filter(|_| self.finish == Finish::Nothing) else {
-            return self.write_tcp(frame, head, &Options { timestamps, ..Options::default() }, data);
-        };
+        match timestamps.filter(|_| self.finish == Finish::Nothing) {
+            Some((value, echo)) => self.write_words(frame, head, [TIMESTAMPS, value, echo], data),
+            None => self.write_rare(frame, *head, Options { timestamps, ..Options::default() }, data),
+        }
+    }
+
+    /// Writes the headers of a SYN, which is all of its packet.
+    #[inline(always)]
+    pub fn write_syn(&self, frame: &mut [u8], head: &Head, options: &Options) {
+        match options.usual_of_syn().filter(|_| self.finish == Finish::Nothing) {
+            Some(words) => self.write_words(frame, head, words, (0, 0)),
+            None => self.write_rare(frame, *head, *options, (0, 0)),
+        }
+    }
+
+    /// `write_tcp` for a caller in which it is inlined, and rare. By values: a reference to what the caller has would keep that in memory,
+    /// not in registers, for all that it writes otherwise.
+    #[inline(never)]
+    fn write_rare(self, frame: &mut [u8], head: Head, options: Options, data: (usize, u16)) {
+        self.write_tcp(frame, &head, &options, data);
+    }
+
+    /// Writes the headers of a segment whose options are these words of 32 bits, where nothing is left to the device.
+    #[inline(always)]
+    fn write_words<const N: usize>(&self, frame: &mut [u8], head: &Head, options: [u32; N], data: (usize, u16)) {
         match self.ends {
             Ends::V4 { source, destination } => {
-                self.write_plain_of::<V4>((Bits(source), Bits(destination)), frame, head, values, data);
+                self.write_words_of::<V4, N>((Bits(source), Bits(destination)), frame, head, options, data);
             }
             Ends::V6 { source, destination } => {
-                self.write_plain_of::<V6>((source, destination), frame, head, values, data);
+                self.write_words_of::<V6, N>((source, destination), frame, head, options, data);
             }
         }
     }
 
     #[inline(always)]
-    fn write_plain_of<F: Family>(
+    fn write_words_of<F: Family, const N: usize>(
         &self,
         ends: (F::Ip, F::Ip),
         frame: &mut [u8],
         head: &Head,
-        (value, echo): (u32, u32),
+        options: [u32; N],
         (data, data_sum): (usize, u16),
     ) {
         let Some((below, frame)) = frame.split_at_mut_checked(ETHERNET + F::HEADER) else { return };
         let Some((fixed, frame)) = frame.split_first_chunk_mut() else { return };
-        let Some(out) = frame.first_chunk_mut::<TIMESTAMPS_LEN>() else { return };
-        let pseudo = self.write_of::<F>(ends, below, head.ecn, TCP, tcp::HEADER + TIMESTAMPS_LEN + data);
-        out[..4].copy_from_slice(&TIMESTAMPS.to_be_bytes());
-        out[4..8].copy_from_slice(&value.to_be_bytes());
-        out[8..].copy_from_slice(&echo.to_be_bytes());
-        let sum = u64::from(TIMESTAMPS) + u64::from(value) + u64::from(echo) + u64::from(data_sum);
-        head.write(fixed, TIMESTAMPS_LEN, pseudo + sum);
+        let Some(places) = frame.as_chunks_mut::<4>().0.first_chunk_mut::<N>() else { return };
+        let pseudo = self.write_of::<F>(ends, below, head.ecn, TCP, tcp::HEADER + 4 * N + data);
+        *places = options.map(u32::to_be_bytes);
+        let sum = options.iter().fold(u64::from(data_sum), |sum, word| sum + u64::from(*word));
+        head.write(fixed, 4 * N, pseudo + sum);
     }
 
     /// The same for a UDP datagram.
@@ -419,6 +454,48 @@ impl Below {
         udp::complete(header, pseudo + u64::from(data_sum));
         if self.finish != Finish::Nothing {
             leave_checksums(&mut frame[ETHERNET..], below - ETHERNET, self.finish, false, pseudo, len);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::Offers;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn syns_and_plain_segments_are_written_as_all_others_and_read(
+            addresses: [u128; 2], v6: bool, numbers: (u32, u32, u16), flags: u8, finish in 0usize..3, data: (u8, u16),
+            mss: Option<u16>, window_scale in prop::option::of(0u8..15), sack_permitted: bool, timestamps: Option<(u32, u32)>,
+        ) {
+            let address = |bits: u128| if v6 { Address(bits | 1 << 127) } else { Address::v4(bits as u32) };
+            let finish = [Finish::Nothing, Finish::Checksums, Finish::Segments][finish];
+            let ends = Ends::of(address(addresses[0]), address(addresses[1]));
+            let below = Below { macs: *b"abcdefghijkl", ends, tos: 4, ttl: 9, id: 7, finish };
+            let ((seq, ack, window), data) = (numbers, (usize::from(data.0), data.1));
+            let head = Head { source_port: 1, destination_port: 2, seq, ack, flags, window, ecn: 1 };
+            // Without a maximum segment size nothing else is offered.
+            let (window_scale, sack_permitted) = (window_scale.filter(|_| mss.is_some()), sack_permitted && mss.is_some());
+            let syn = Options { mss, window_scale, sack_permitted, timestamps, ..Options::default() };
+            let plain = Options { timestamps, ..Options::default() };
+            let written = |write: &dyn Fn(&mut [u8])| {
+                let mut frame = vec![0; 400];
+                write(&mut frame);
+                frame
+            };
+            let frame = written(&|frame| below.write_syn(frame, &head, &syn));
+            prop_assert_eq!(&frame, &written(&|frame| below.write_tcp(frame, &head, &syn, (0, 0))));
+            prop_assert_eq!(
+                written(&|frame| below.write_plain(frame, &head, timestamps, data)),
+                written(&|frame| below.write_tcp(frame, &head, &plain, data))
+            );
+            if finish == Finish::Nothing {
+                let Ok(Packet { content: Content::Tcp(s), .. }) = Packet::read(&frame) else { panic!("it is a segment") };
+                let Options { mss, window_scale, sack_permitted, timestamps, .. } = s.options();
+                prop_assert_eq!(s.offers(), Offers { mss, window_scale, sack_permitted, timestamps });
+            }
         }
     }
 }

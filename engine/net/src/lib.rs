@@ -19,6 +19,7 @@ pub mod encap;
 pub mod ethernet;
 pub mod fast;
 pub mod field;
+pub mod gre;
 pub mod gtpu;
 pub mod headers;
 pub mod icmp;

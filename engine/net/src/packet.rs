@@ -15,7 +15,7 @@ pub use crate::{
     fast::{Below, Ends, Plain},
     icmp::{Error, ErrorKind},
     ip::Address,
-    tcp::{HEADER as TCP_HEADER, Head, Options, SACK_BLOCKS, Segment, TIMESTAMPS_LEN, flag},
+    tcp::{HEADER as TCP_HEADER, Head, Offers, Options, SACK_BLOCKS, Segment, TIMESTAMPS_LEN, flag},
     udp::{Datagram, HEADER as UDP_HEADER},
 };
 

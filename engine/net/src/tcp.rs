@@ -75,8 +75,22 @@ impl<'a> Segment<'a> {
     }
 
     /// All of its options.
+    // Inlined, so that the segment need not be in memory for it.
+    #[inline(always)]
     pub fn options(&self) -> Options {
         Options::read(self.first_timestamps, self.more_options)
+    }
+
+    /// What its options offer, if it is a SYN.
+    #[inline]
+    pub fn offers(&self) -> Offers {
+        if let Ok(bytes) = <&[u8; 20]>::try_from(self.more_options)
+            && let Some(usual) = Offers::usual(bytes)
+        {
+            return usual;
+        }
+        let Options { mss, window_scale, sack_permitted, timestamps, .. } = self.options();
+        Offers { mss, window_scale, sack_permitted, timestamps }
     }
 
     /// Its timestamps: value and echo.
@@ -149,10 +163,43 @@ pub struct Options {
     pub sacks: usize,
 }
 
+/// What the options of a SYN offer (RFC 9293 section 3.2, RFC 7323, RFC 2018).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offers {
+    /// Maximum segment size.
+    pub mss: Option<u16>,
+    /// Shift of the window.
+    pub window_scale: Option<u8>,
+    /// Selective acknowledgement permitted.
+    pub sack_permitted: bool,
+    /// Value and echo.
+    pub timestamps: Option<(u32, u32)>,
+}
+
+impl Offers {
+    /// What SYNs usually have, in this order: maximum segment size, SACK permitted, timestamps, NOP, window scale. None if it is
+    /// something else.
+    #[inline]
+    fn usual(bytes: &[u8; 20]) -> Option<Self> {
+        let (mss, scale) = (be32(bytes, 0), be32(bytes, 16));
+        let usual = mss >> 16 == USUAL_MSS && be32(bytes, 4) == SACK_AND_TIMESTAMPS && scale >> 8 == USUAL_SCALE;
+        usual.then(|| Self {
+            mss: Some(mss as u16),
+            window_scale: Some((scale as u8).min(14)),
+            sack_permitted: true,
+            timestamps: Some((be32(bytes, 8), be32(bytes, 12))),
+        })
+    }
+}
+
 /// NOP, NOP, timestamps of 10 bytes: how nearly all segments begin (RFC 7323 appendix A).
 pub(crate) const TIMESTAMPS: u32 = 0x0101_080a;
 /// SACK permitted instead of the NOPs.
 const SACK_AND_TIMESTAMPS: u32 = 0x0402_080a;
+/// Kind and length of a maximum segment size, which follows.
+const USUAL_MSS: u32 = 0x0204;
+/// NOP, then kind and length of a window scale, which follows.
+const USUAL_SCALE: u32 = 0x01_0303;
 
 impl Options {
     /// Reads them; what is malformed or unknown is skipped (RFC 9293 section 3.1).
@@ -177,19 +224,12 @@ impl Options {
         options
     }
 
-    /// What SYNs usually have, in this order: maximum segment size, SACK permitted, timestamps, NOP, window scale. False if it
-    /// is something else.
+    /// Adds what SYNs usually have. False if it is something else.
     #[inline]
     fn add_usual(&mut self, bytes: &[u8; 20]) -> bool {
-        let (mss, scale) = (be32(bytes, 0), be32(bytes, 16));
-        let usual = mss >> 16 == 0x0204 && be32(bytes, 4) == SACK_AND_TIMESTAMPS && scale >> 8 == 0x01_0303;
-        if usual {
-            self.mss = Some(mss as u16);
-            self.sack_permitted = true;
-            self.timestamps = Some((be32(bytes, 8), be32(bytes, 12)));
-            self.window_scale = Some((scale as u8).min(14));
-        }
-        usual
+        let Some(Offers { mss, window_scale, sack_permitted, timestamps }) = Offers::usual(bytes) else { return false };
+        *self = Self { mss, window_scale, sack_permitted, timestamps, ..*self };
+        true
     }
 
     fn add(&mut self, kind: u8, value: &[u8]) {
@@ -227,20 +267,20 @@ impl Options {
         self.len() == 0
     }
 
+    /// As the words that they are written as, if they are what SYNs usually have: see [`Offers`].
+    #[inline(always)]
+    pub(crate) fn usual_of_syn(&self) -> Option<[u32; 5]> {
+        let ((value, echo), true) = (self.timestamps?, self.sack_permitted) else { return None };
+        let (mss, scale) = (u32::from(self.mss?), u32::from(self.window_scale?));
+        Some([USUAL_MSS << 16 | mss, SACK_AND_TIMESTAMPS, value, echo, USUAL_SCALE << 8 | scale])
+    }
+
     /// Writes them; `out` is as long as `len` says. Gives their sum.
     #[inline]
     pub(crate) fn write(&self, out: &mut [u8]) -> u64 {
-        let (Some(mss), Some((value, echo)), true, Some(scale)) =
-            (self.mss, self.timestamps, self.sack_permitted, self.window_scale)
-        else {
-            return self.write_all(out);
-        };
-        let Some(out) = out.first_chunk_mut::<20>() else { return 0 };
-        let words = [0x0204_0000 | u32::from(mss), SACK_AND_TIMESTAMPS, value, echo, 0x0103_0300 | u32::from(scale)];
-        let (places, _) = out.as_chunks_mut::<4>();
-        for (place, word) in places.iter_mut().zip(words) {
-            *place = word.to_be_bytes();
-        }
+        let Some(words) = self.usual_of_syn() else { return self.write_all(out) };
+        let Some(places) = out.as_chunks_mut::<4>().0.first_chunk_mut() else { return 0 };
+        *places = words.map(u32::to_be_bytes);
         words.iter().map(|word| u64::from(*word)).sum()
     }
 

@@ -58,7 +58,7 @@ fn send(stack: &mut Stack, port: usize, now: u64, frames: &mut Frames) {
 
 #[inline(never)]
 fn receive(stack: &mut Stack, port: usize, frame: &[u8], verified: bool, now: u64) -> Received {
-    stack.receive_hinted(port, frame, Hints { verified, hash: None }, now)
+    stack.receive_hinted(port, frame, Hints { verified, ahead: None }, now)
 }
 
 /// What the device makes of a frame of TCP over IPv4; its TCP checksums are not needed where arrivals are marked as verified.

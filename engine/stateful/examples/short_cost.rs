@@ -15,8 +15,8 @@ use std::{collections::VecDeque, env, hint::black_box, sync::Arc};
 
 use spate_net::fast::{V4, ends};
 use spate_stateful::{
-    Address, Client, Count, Counters, Finish, Hints, Instruction, Payload, Pool, PortLink, Program, Protocol, Received,
-    Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool,
+    Address, Ahead, Client, Count, Counters, Finish, Hints, Instruction, Payload, Pool, PortLink, Program, Protocol,
+    Received, Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool,
     flow::{Flow, State, is},
     packet::{Below, ETHERNET, Ends, Head, Options, Plain, Segment, TCP_HEADER, TIMESTAMPS_LEN, flag},
     pool::Order,
@@ -284,7 +284,7 @@ impl BothEnds {
                         ..Options::default()
                     };
                     let frame = out.frame(BELOW + TCP_HEADER + SYN_OPTIONS);
-                    below.write_tcp(frame, &head(flags, 0xffff), &options, (0, 0));
+                    below.write_syn(frame, &head(flags, 0xffff), &options);
                     flow.snd_nxt = flow.snd_nxt.wrapping_add(1);
                     counters.one(Count::SentControlPackets);
                 }
@@ -340,11 +340,11 @@ impl BothEnds {
 /// The contents of a SYN.
 #[inline]
 fn agree(flow: &mut Flow, s: &Segment<'_>) {
-    let options = s.options();
+    let offers = s.offers();
     flow.rcv_nxt = s.seq.wrapping_add(1);
-    flow.mss = options.mss.expect("an MSS");
-    flow.scales = options.window_scale.expect("a scale");
-    flow.ts_recent = options.timestamps.expect("timestamps").0;
+    flow.mss = offers.mss.expect("an MSS");
+    flow.scales = offers.window_scale.expect("a scale");
+    flow.ts_recent = offers.timestamps.expect("timestamps").0;
     flow.cwnd = 10 * u32::from(flow.mss);
 }
 
@@ -410,10 +410,10 @@ impl Both for Stack {
     }
 
     fn receive_all(&mut self, frames: &Frames, now: u64) {
-        let mut hashes = [0; 64];
-        self.look_ahead(frames.iter(), &mut hashes);
-        for (frame, hash) in frames.iter().zip(hashes) {
-            let hints = Hints { verified: false, hash: Some(hash) };
+        let mut found = [Ahead::default(); 64];
+        self.look_ahead(frames.iter(), &mut found);
+        for (frame, ahead) in frames.iter().zip(&found) {
+            let hints = Hints { verified: false, ahead: Some(ahead) };
             assert_eq!(self.receive_hinted(0, frame, hints, now), Received::Taken);
         }
     }

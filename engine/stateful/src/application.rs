@@ -7,14 +7,14 @@ pub mod sinks;
 pub(crate) mod sources;
 
 use crate::{
-    counters::Count,
+    counters::{Count, Counters},
     flow::{Flow, State, is},
     payload::Payload,
     program::{Instruction, Program},
     random,
     sending::{Backlog, NoRoom, parts},
     slab::Slab,
-    tcp::Context,
+    tcp::{Context, Instant},
     wheel,
 };
 use reader::{Ended, Reader};
@@ -76,6 +76,8 @@ impl Flow {
     }
 
     /// Lets the program go on. Returns what it has come to that is not the flow's alone.
+    // As `output`: what is not inlined gets parts of these by value, so that neither is in memory.
+    #[inline(always)]
     pub fn go_on(&mut self, machine: &mut Machine<'_>, cx: &mut Context<'_>) -> Option<Left> {
         if self.any(is::PROGRAM_ENDED) {
             return None;
@@ -133,8 +135,8 @@ impl Flow {
                 if open { Step::Next } else { Step::Wait }
             }
             Instruction::Send { payload, wait } => self.send(payload as u16, wait, machine, cx),
-            Instruction::Receive { bytes, clear } => self.receive(bytes, clear, cx),
-            Instruction::ReceiveMessages { messages, clear } => self.receive(u64::from(messages), clear, cx),
+            Instruction::Receive { bytes, clear } => self.receive(bytes, clear, cx.counters),
+            Instruction::ReceiveMessages { messages, clear } => self.receive(u64::from(messages), clear, cx.counters),
             Instruction::SendMessage { payload } => {
                 if self.queue_message(payload as u16) {
                     Step::Next
@@ -142,7 +144,7 @@ impl Flow {
                     Step::Wait
                 }
             }
-            Instruction::Delay { min_ns, max_ns } => self.delay(min_ns, max_ns, machine.seed, cx),
+            Instruction::Delay { min_ns, max_ns } => self.delay(min_ns, max_ns, machine.seed, cx.now),
             Instruction::Close => self.end(),
             Instruction::Reset => {
                 if self.is_tcp() {
@@ -161,7 +163,7 @@ impl Flow {
             }
             Instruction::LeaveOpen => Step::End,
             Instruction::Keepalive(ns) => {
-                self.set_silence(ns, cx);
+                self.set_silence(ns, cx.now);
                 Step::Next
             }
             Instruction::Set { variable, value } => {
@@ -202,10 +204,16 @@ impl Flow {
             Instruction::SwitchTemplate { template } => Step::Leave(Left::Switch(template)),
             Instruction::OpenConnection { template } => Step::Leave(Left::Open(template)),
             Instruction::NextTemplate { .. } => Step::Leave(Left::Name),
-            Instruction::ReceiveUntil(_) => self.receive_until(machine, cx),
+            Instruction::ReceiveUntil(_) => {
+                let mut reader = machine.reader.take().expect("there is one where programs have such instructions");
+                let step = self.receive_until(&mut reader, cx.counters);
+                machine.reader = Some(reader);
+                step
+            }
         }
     }
 
+    #[inline(always)]
     fn send(&mut self, payload: u16, wait: bool, machine: &mut Machine<'_>, cx: &mut Context<'_>) -> Step {
         let all = parts(&machine.payloads[usize::from(payload)]);
         if !self.has(is::INSTRUCTION_STARTED) {
@@ -247,7 +255,8 @@ impl Flow {
         }
     }
 
-    fn receive(&mut self, count: u64, clear: bool, cx: &Context<'_>) -> Step {
+    #[inline]
+    fn receive(&mut self, count: u64, clear: bool, counters: &Counters) -> Step {
         if self.received >= count {
             if clear {
                 self.received -= count;
@@ -256,33 +265,32 @@ impl Flow {
         }
         if self.has(is::FIN_RECEIVED) {
             // Nothing more will come.
-            cx.counters.one(Count::FlowsClosedEarly);
+            counters.one(Count::FlowsClosedEarly);
             return self.end();
         }
         Step::Wait
     }
 
-    fn receive_until(&mut self, machine: &mut Machine<'_>, cx: &Context<'_>) -> Step {
-        let reader = machine.reader.as_mut().expect("there is one where programs have such instructions");
+    fn receive_until(&mut self, reader: &mut Reader<'_>, counters: &Counters) -> Step {
         match reader.ended(self) {
             Ended::Yes => Step::Next,
             Ended::Broken => {
-                cx.counters.one(Count::HttpErrors);
+                counters.one(Count::HttpErrors);
                 self.reset();
                 Step::End
             }
             Ended::No if self.has(is::FIN_RECEIVED) => {
                 // Nothing more will come.
-                cx.counters.one(Count::FlowsClosedEarly);
+                counters.one(Count::FlowsClosedEarly);
                 self.end()
             }
             Ended::No => Step::Wait,
         }
     }
 
-    fn delay(&mut self, min_ns: u64, max_ns: u64, seed: u64, cx: &Context<'_>) -> Step {
+    fn delay(&mut self, min_ns: u64, max_ns: u64, seed: u64, now: Instant) -> Step {
         if self.has(is::INSTRUCTION_STARTED) {
-            let passed = !wheel::before(wheel::tick_at(cx.now.ns), self.program_at);
+            let passed = !wheel::before(wheel::tick_at(now.ns), self.program_at);
             if passed && self.part == 0 {
                 self.clear(is::PROGRAM_WAITS);
                 return Step::Next;
@@ -295,11 +303,11 @@ impl Flow {
         }
         let mut ns = min_ns;
         if max_ns > min_ns {
-            let bits = random::nth(seed ^ random::mix(self.number), cx.now.ns ^ u64::from(self.pc));
+            let bits = random::nth(seed ^ random::mix(self.number), now.ns ^ u64::from(self.pc));
             ns += random::below(bits, max_ns - min_ns + 1);
         }
         self.set(is::INSTRUCTION_STARTED | is::PROGRAM_WAITS);
-        let (tick, laps) = cx.now.deadline_in(ns);
+        let (tick, laps) = now.deadline_in(ns);
         self.program_at = tick;
         self.part = laps as u16;
         Step::Wait

@@ -216,8 +216,11 @@ impl Arrivals {
     pub fn next_due_ns(&self) -> Option<u64> {
         let own = if self.open == 0 { None } else { Some(self.due_ticks(self.slot)) };
         // The next row's first slot, be it another worker's.
-        let next = self.later.front().map(|(from, _)| *from);
-        self.clock.due_ns(own.into_iter().chain(next).min()?)
+        let next = match self.later.front() {
+            Some((from, _)) => Some(own.map_or(*from, |own| own.min(*from))),
+            None => own,
+        };
+        self.clock.due_ns(next?)
     }
 
     /// Takes the next flow that is due before an instant. A late caller gets all that is due, one by one.

@@ -113,6 +113,11 @@ counters! {
     VxlanUnknownTunnel "vxlan_unknown_tunnel" "" "Packets dropped because they came in another tunnel than their client's (VNI, VTEP or address), or in none.";
     VxlanMalformed "vxlan_malformed" "" "VXLAN packets dropped: cut short, in fragments, with a wrong checksum, or without a valid VNI.";
     VxlanOthers "vxlan_others" "" "Other frames received in VXLAN (ARP, to groups, with VLAN tags), which nothing is done with.";
+    GreUnknownTunnel "gre_unknown_tunnel" "" "Packets dropped because they came in another tunnel than their client's (key, none where there is one, or address), or in none.";
+    GreMalformed "gre_malformed" "" "GRE packets dropped: cut short, in fragments, with a wrong checksum, a route or another version, or with another packet than their header says.";
+    GreOthers "gre_others" "" "Other packets received in GRE than IPv4 and IPv6, which nothing is done with.";
+    MplsUnknownTunnel "mpls_unknown_tunnel" "" "Packets dropped because they came with another label at the bottom of the stack than their client's, or with none where there has to be one.";
+    MplsMalformed "mpls_malformed" "" "MPLS packets dropped: cut short, or too long.";
     IgnoredPackets "ignored_packets" "" "Packets of no open flow, and echo requests (ping), dropped because their source is one to ignore: they open no flow, are not answered, and are in no other counter.";
 }
 

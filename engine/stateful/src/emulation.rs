@@ -7,7 +7,7 @@ use crate::{
     arrivals::{Arrival, Arrivals, Timing, TimingError},
     counters::{Count, Counters},
     records::Recorder,
-    stack::{Hints, Neighbours, NextHops, NotOpened, Opening, PortLink, Received, Request, Stack, Tuple},
+    stack::{Ahead, Hints, Neighbours, NextHops, NotOpened, Opening, PortLink, Received, Request, Stack, Tuple},
     tcp::Output,
     tuples::{self, Dealing, Draw, Share, TupleError, Tuples},
 };
@@ -101,7 +101,7 @@ fn owns_replies<'a>(of: &'a crate::Template, owned: &'a OwnsReplies) -> impl Fn(
 
 /// The endpoints of a flow, as drawn, to a port.
 fn between(draw: &Draw, remote_port: u16) -> Tuple {
-    let tuples::Tuple { client, server, source_port, .. } = draw.tuple;
+    let tuples::Tuple { client, server, source_port } = draw.tuple;
     Tuple { local: client, remote: server, local_port: source_port, remote_port }
 }
 
@@ -426,18 +426,19 @@ impl Emulation {
 
     /// Those that are about to begin begin.
     fn open_all(&mut self, now_ns: u64) {
-        for (mut opening, mut draw) in self.openings.drain(..) {
+        for (opening, draw) in &mut self.openings {
             let template = opening.template();
             self.limits[template].opening -= 1;
-            while let Err(NotOpened::InUse) = self.stack.open_found(&opening, now_ns) {
+            while let Err(NotOpened::InUse) = self.stack.open_found(opening, now_ns) {
                 let of = &self.scenario.templates[template];
-                if !self.tuples.skip(&mut draw, owns_replies(of, &*self.owned)) {
+                if !self.tuples.skip(draw, owns_replies(of, &*self.owned)) {
                     self.stack.counters(template, true).one(Count::PortsExhausted);
                     break;
                 }
-                opening = self.stack.opening(template, opening.number(), between(&draw, of.destination_port));
+                *opening = self.stack.opening(template, opening.number(), between(draw, of.destination_port));
             }
         }
+        self.openings.clear();
     }
 
     /// A frame without FCS arrives on a port.
@@ -448,14 +449,14 @@ impl Emulation {
 
     /// See [`Stack::receive_hinted`].
     #[inline]
-    pub fn receive_hinted(&mut self, port: usize, frame: &[u8], hints: Hints, now_ns: u64) -> Received {
+    pub fn receive_hinted(&mut self, port: usize, frame: &[u8], hints: Hints<'_>, now_ns: u64) -> Received {
         self.stack.receive_hinted(port, frame, hints, now_ns)
     }
 
     /// See [`Stack::look_ahead`].
     #[inline]
-    pub fn look_ahead<'a>(&self, frames: impl Iterator<Item = &'a [u8]>, hashes: &mut [u32]) {
-        self.stack.look_ahead(frames, hashes);
+    pub fn look_ahead<'a>(&self, frames: impl Iterator<Item = &'a [u8]>, found: &mut [Ahead]) {
+        self.stack.look_ahead(frames, found);
     }
 
     /// Whether a port has something to send.

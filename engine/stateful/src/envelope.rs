@@ -27,7 +27,7 @@ use crate::{
     counters::{Count, Counters},
     random::mix,
     tcp::Output,
-    tunnel::{Answer, Kind, Malformed, Message, Tunnels, Way},
+    tunnel::{Answer, Kind, Malformed, Message, Over, Tunnels, Way},
 };
 
 /// Requests about paths that wait for their answer, on a port.
@@ -103,6 +103,9 @@ impl Ports<'_> {
     }
 }
 
+/// Outer addresses of what arrived in a tunnel: source, destination. None where there is no outer IP header.
+type Outer = Option<(Address, Address)>;
+
 /// The envelopes of a pool's clients, at the clients' port or at the port of mirrored servers.
 #[derive(Debug)]
 struct End {
@@ -130,12 +133,21 @@ impl End {
         self.pool.contains(if way == Way::Up { source } else { destination })
     }
 
+    /// Whether its tunnels follow Ethernet, with this EtherType.
+    #[inline]
+    fn is_on_link(&self, ethertype: u16) -> bool {
+        self.tunnels.is_some_and(|tunnels| tunnels.kind.tunnelling().over() == Over::Link(ethertype))
+    }
+
     /// Whether an outer address is its tunnels'.
     #[inline]
     fn is_at(&self, address: Address) -> bool {
-        self.tunnels.is_some_and(|tunnels| match self.sends {
-            Way::Up => (tunnels.local..=tunnels.last_near_end()).contains(&address),
-            Way::Down => tunnels.remote == address,
+        self.tunnels.is_some_and(|tunnels| {
+            let is_its = match self.sends {
+                Way::Up => (tunnels.local..=tunnels.last_near_end()).contains(&address),
+                Way::Down => tunnels.remote == address,
+            };
+            is_its && !matches!(tunnels.kind.tunnelling().over(), Over::Link(_))
         })
     }
 
@@ -153,21 +165,27 @@ impl End {
     }
 
     /// Whether a client's packets come to it between these addresses in a tunnel with this identifier.
-    fn is_tunnel_of(&self, client: u128, id: u32, source: Address, destination: Address) -> bool {
+    fn is_tunnel_of(&self, client: u128, id: Option<u32>, outer: Outer) -> bool {
         self.tunnels.is_some_and(|tunnels| {
             let near = tunnels.near_end(client);
-            id == tunnels.id(self.receives(), client)
-                && match self.sends {
+            tunnels.is_id(self.receives(), client, id)
+                && outer.is_none_or(|(source, destination)| match self.sends {
                     // The remote end may send from another address than it receives at.
                     Way::Up => destination == near,
                     Way::Down => source == near,
-                }
+                })
         })
     }
 
     /// As which it counts what it does not take.
     fn counts(&self) -> Option<(Count, Count)> {
         self.tunnels.map(|tunnels| tunnels.kind.tunnelling().counts())
+    }
+
+    /// As which it counts packets that come in no tunnel; none: it takes them.
+    fn counts_outside(&self) -> Option<Count> {
+        let inside = self.tunnels.filter(|tunnels| !tunnels.receives_without(self.sends))?;
+        Some(inside.kind.tunnelling().counts().0)
     }
 }
 
@@ -396,14 +414,15 @@ impl Envelopes {
         if headers.version == Version::V6 && !(source.is_v6() && destination.is_v6()) {
             return Arrival::Plain;
         }
-        let Some(first) = port.tunnel_end(source, destination) else {
+        let on_link = port.end_on_link(headers.link.ethertype, source, destination);
+        let Some(first) = on_link.or_else(|| port.tunnel_end(source, destination)) else {
             let outside = port.clients_of(source, destination).map(|end| &port.ends[end]);
-            let Some((unknown, _)) = outside.and_then(End::counts) else { return Arrival::Plain };
+            let Some(unknown) = outside.and_then(End::counts_outside) else { return Arrival::Plain };
             return port.drop(outside, unknown);
         };
         let end = &port.ends[first];
         let Some(Tunnels { kind, .. }) = end.tunnels else { return Arrival::Plain };
-        let (unknown, malformed) = kind.tunnelling().counts();
+        let Some((unknown, malformed)) = end.counts() else { return Arrival::Plain };
         let (message, from) = match read(frame, &headers, &kind) {
             Ok(Some(read)) => read,
             Ok(None) => return Arrival::Plain,
@@ -414,9 +433,13 @@ impl Envelopes {
                 let Some(inner) = packet_in(&kind, data).filter(|_| data.len() <= LONGEST - ETHERNET) else {
                     return port.drop(Some(end), malformed);
                 };
-                let ends = port.end_of(destination, inner.source, inner.destination);
-                match ends {
-                    Some((end, client)) if !end.is_tunnel_of(client, id, source, destination) => {
+                let outer = if on_link.is_some() { None } else { Some((source, destination)) };
+                let clients = match outer {
+                    Some((_, destination)) => port.end_of(destination, inner.source, inner.destination),
+                    None => end.client(end.receives(), inner.source, inner.destination).map(|client| (end, client)),
+                };
+                match clients {
+                    Some((end, client)) if !end.is_tunnel_of(client, id, outer) => {
                         return port.drop(Some(end), unknown);
                     }
                     None => return port.drop(Some(end), unknown),
@@ -438,7 +461,7 @@ impl Envelopes {
                     let mut macs = [0; MACS];
                     macs[..6].copy_from_slice(&frame[6..MACS]);
                     macs[6..].copy_from_slice(&port.mac);
-                    let ports = (kind.tunnelling().port(), from);
+                    let ports = (kind.port(), from);
                     let (source, destination) = (destination, source);
                     port.requests.push(Request { end: first, macs, source, destination, ports, answer });
                 }
@@ -514,6 +537,14 @@ impl Port {
         here.or_else(|| self.clients(source)?.down)
     }
 
+    /// The end of the tunnels that follow Ethernet, with this EtherType, of the client that a packet is for, or from.
+    #[inline]
+    fn end_on_link(&self, ethertype: u16, source: Address, destination: Address) -> Option<usize> {
+        // IP itself is no tunnel, and most packets are that.
+        let behind = !matches!(ethertype, IPV4 | IPV6);
+        behind.then(|| self.clients_of(source, destination))?.filter(|end| self.ends[*end].is_on_link(ethertype))
+    }
+
     /// The end of the tunnels that a packet between outer addresses is of; one that is at the destination if it comes from elsewhere.
     #[inline]
     fn tunnel_end(&self, source: Address, destination: Address) -> Option<usize> {
@@ -571,7 +602,7 @@ impl Port {
             source,
             destination,
             // Dynamic ports (RFC 6335 section 6): so routers spread flows (TS 29.281 section 4.4.2.0, RFC 7348 section 5).
-            ports: (0xc000 | (hash >> 50) as u16, tunnels.kind.tunnelling().port()),
+            ports: (0xc000 | (hash >> 50) as u16, tunnels.kind.port()),
             id: tunnels.id(end.sends, client),
             traffic_class: traffic_class & 0xfc,
             flow_label: hash as u32 & 0xf_ffff,
@@ -620,22 +651,35 @@ fn packet_in(kind: &Kind, data: &[u8]) -> Option<Fixed> {
 
 /// The message of a frame to a tunnel's end, and the UDP port that it is from; none if it is something else.
 fn read<'a>(frame: &'a [u8], headers: &Headers, kind: &Kind) -> Result<Option<(Message<'a>, u16)>, Malformed> {
+    let over = kind.tunnelling().over();
+    let (protocol, port) = match over {
+        Over::Udp(port) => (UDP, Some(port)),
+        Over::Ip(protocol) => (protocol, None),
+        Over::Link(_) => {
+            // What follows the packet is padding.
+            let message = frame.get(headers.link.end..headers.packet_end(frame)).ok_or(Malformed)?;
+            return Ok(Some((kind.tunnelling().read(message)?, 0)));
+        }
+    };
     let at = match headers.transport {
-        Some((UDP, at)) => at,
+        Some((found, at)) if found == protocol => at,
         // A later fragment does not have its protocol.
         None if headers.fragment => return Err(Malformed),
         _ => return Ok(None),
     };
     let body = frame.get(at..headers.packet_end(frame)).ok_or(Malformed)?;
-    if body.len() < udp::HEADER {
+    if port.is_some() && body.len() < udp::HEADER {
         return Err(Malformed);
     }
-    if be16(body, 2) != kind.tunnelling().port() {
+    if port.is_some_and(|port| be16(body, 2) != port) {
         return Ok(None);
     }
     let v4 = headers.version == Version::V4;
     if headers.fragment || v4 && !ipv4::is_header_right(&frame[headers.at..headers.end]) {
         return Err(Malformed);
+    }
+    if port.is_none() {
+        return Ok(Some((kind.tunnelling().read(body)?, 0)));
     }
     let pseudo = pseudo_header(headers.source(frame), headers.destination(frame), UDP, body.len());
     // It may have no checksum: RFC 768, and over IPv6 as tunnels may (RFC 6935).

@@ -347,6 +347,13 @@ impl Flow {
         self.wait_until(tick);
     }
 
+    /// In TIME-WAIT: whether that is over with a tick, as nothing has happened since it was counted as ended.
+    #[inline]
+    pub fn ends_at(&self, tick: u32) -> bool {
+        let left = self.flags & (is::TIMED_AT_ALL | is::OWES | is::READY | is::OPEN);
+        left == is::WAITING && self.wait_at == tick && self.rtt_seq == 0
+    }
+
     /// The wait that `wait_long` began has come to its tick: whether another lap of it begins.
     #[inline]
     pub fn waits_on(&mut self) -> bool {

@@ -10,7 +10,7 @@ pub use spate_net::gtpu::PORT;
 
 use crate::{
     counters::Count,
-    tunnel::{Answer, Malformed, Message, Tunnelling, Way},
+    tunnel::{Answer, Malformed, Message, Over, Tunnelling, Way},
 };
 
 /// Types of messages (TS 29.281 section 6.1).
@@ -30,8 +30,8 @@ pub struct Gtpu {
 }
 
 impl Tunnelling for Gtpu {
-    fn port(&self) -> u16 {
-        PORT
+    fn over(&self) -> Over {
+        Over::Udp(PORT)
     }
 
     fn carries(&self) -> Carries {
@@ -51,7 +51,7 @@ impl Tunnelling for Gtpu {
     fn read<'a>(&self, message: &'a [u8]) -> Result<Message<'a>, Malformed> {
         let message = Read::read(message).map_err(|_| Malformed)?;
         Ok(match message.kind {
-            G_PDU => Message::Carried { id: message.teid, data: message.payload },
+            G_PDU => Message::Carried { id: Some(message.teid), data: message.payload },
             ECHO_REQUEST => Message::Request(echo_response(message.sequence.unwrap_or(0))),
             ERROR_INDICATION => Message::Other(Count::GtpuErrorIndications),
             END_MARKER => Message::Other(Count::GtpuEndMarkers),

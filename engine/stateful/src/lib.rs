@@ -61,8 +61,10 @@ pub mod emulation;
 pub mod envelope;
 mod field_path;
 pub mod flow;
+pub mod gre;
 pub mod gtpu;
 mod ignored;
+pub mod mpls;
 pub mod offload;
 pub mod payload;
 pub mod pool;
@@ -96,4 +98,6 @@ pub use pool::{Part, Pool, WeightedPool};
 pub use program::{Comparison, Instruction, Program};
 pub use records::{End, Record, Recorder};
 pub use scenario::{Client, CongestionControl, Protocol, Scenario, Server, Template, Tunables};
-pub use stack::{Hints, MovedRouter, Neighbours, NextHops, NotOpened, Opening, PortLink, Received, Stack, Tuple};
+pub use stack::{
+    Ahead, Hints, MovedRouter, Neighbours, NextHops, NotOpened, Opening, PortLink, Received, Stack, Tuple,
+};

@@ -206,27 +206,31 @@ impl Pool {
     /// The offset of the n-th address, n = 0, 1, 2, ..., of the whole pool.
     #[inline]
     pub fn nth(&self, n: u64) -> u128 {
-        let position = match u64::try_from(self.last_offset).ok().and_then(|last| last.checked_add(1)) {
+        self.at(match u64::try_from(self.last_offset).ok().and_then(|last| last.checked_add(1)) {
             Some(len) => n % len,
             None => n,
-        };
+        })
+    }
+
+    /// The offset of the address at a position of the whole pool's round.
+    #[inline]
+    fn at(&self, position: u64) -> u128 {
         match self.order {
             Order::Sequential => position.into(),
             Order::Random { seed } => shuffled(position.into(), self.last_offset, seed),
         }
     }
 
-    /// The offset of the n-th address of the engine's own. Parts are shuffled each in its own way.
+    /// The offset of the engine's own address at a position of its round (see `place`). Parts are shuffled each in its own way.
     #[inline]
-    pub fn nth_own(&self, n: u64) -> u128 {
+    pub(crate) fn own_at(&self, position: u64) -> u128 {
         let Part { index, of } = self.part;
         if of == 1 {
-            return self.nth(n);
+            return self.at(position);
         }
-        let position = u128::from(self.place(n).0);
         let own = match self.order {
-            Order::Sequential => position,
-            Order::Random { seed } => shuffled(position, self.part_last, mix(seed ^ u64::from(index))),
+            Order::Sequential => position.into(),
+            Order::Random { seed } => shuffled(position.into(), self.part_last, mix(seed ^ u64::from(index))),
         };
         u128::from(index) + own * u128::from(of)
     }
@@ -293,20 +297,19 @@ impl SourcePorts {
     /// simulator do (636 becomes 3196, 65535 becomes 2559), save one offset of 65,536 (1024, which it makes 3584).
     #[inline]
     pub fn start(&self, offset: u128) -> u16 {
+        self.port(offset, 0)
+    }
+
+    /// The port at an offset (less than `count`) from a client's first.
+    #[inline]
+    pub fn port(&self, offset: u128, after: u32) -> u16 {
         let above = match self.start {
             Start::Hashed => mix(offset as u64 ^ mix((offset >> 64) as u64 ^ GOLDEN)) as u16,
             Start::Stepped { first, step } => {
                 first.wrapping_add((offset as u16).wrapping_mul(step)).wrapping_sub(self.lowest)
             }
         };
-        self.lowest + (u32::from(above) % self.count()) as u16
-    }
-
-    /// The port at an offset (less than `count`) from a client's first.
-    #[inline]
-    pub fn port(&self, offset: u128, after: u32) -> u16 {
-        let above = u32::from(self.start(offset) - self.lowest) + after;
-        self.lowest + (above % self.count()) as u16
+        self.lowest + ((u32::from(above) + after) % self.count()) as u16
     }
 }
 
@@ -357,7 +360,7 @@ mod tests {
         }
         assert_eq!(pool(0, u128::MAX, Order::Sequential).nth(u64::MAX), u128::from(u64::MAX));
         let part = pool(0, u128::MAX, Order::Sequential).part_of(Part { index: 2, of: 3 });
-        assert_eq!(part.nth_own(u64::MAX), u128::from(u64::MAX) * 3 + 2);
+        assert_eq!(part.own_at(part.place(u64::MAX).0), u128::from(u64::MAX) * 3 + 2);
         assert!(part.owns(Address(u128::MAX - 1)) && !part.owns(Address(u128::MAX)));
     }
 
@@ -481,7 +484,7 @@ mod tests {
                         continue;
                     }
                     let own = part.part_last() as u64 + 1;
-                    let mut taken: Vec<_> = (0..own).map(|n| part.nth_own(round * own + n)).collect();
+                    let mut taken: Vec<_> = (0..own).map(|n| part.own_at(part.place(round * own + n).0)).collect();
                     taken.sort_unstable();
                     prop_assert!(taken.iter().map(|offset| *offset as u64).eq((u64::from(index)..len).step_by(of as usize)));
                     for offset in 0..u128::from(len) {

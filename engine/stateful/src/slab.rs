@@ -43,6 +43,12 @@ impl<T> Slab<T> {
         self.left += 1;
     }
 
+    /// What is in a slot, if there is such.
+    #[inline]
+    pub fn get(&self, index: u32) -> Option<&T> {
+        self.slots.get(index as usize)
+    }
+
     /// Slots in all.
     pub fn capacity(&self) -> usize {
         self.slots.len()

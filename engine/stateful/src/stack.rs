@@ -23,7 +23,7 @@ use opens::Opens;
 pub use opens::Request;
 pub use port::{MovedRouter, Neighbours, NextHops, PortLink};
 use port::{Port, Queue, Station};
-pub use receive::{Hints, Received};
+pub use receive::{Ahead, Hints, Received};
 use replies::Unanswered;
 use secrets::Secrets;
 use sides::Sides;
@@ -137,8 +137,12 @@ pub struct Stack {
     readers: Option<Readers>,
     /// Which flow opened which, if any program opens connections.
     opens: Option<Box<Opens>>,
+    /// Programs have variables, replies, readers or opened connections beside flows.
+    has_beside: bool,
     /// A server of TCP is known by the first bytes it gets.
     first_bytes_choose: bool,
+    /// More is done with a segment than TCP does: first bytes choose, readers look through it, or its flow is recorded.
+    looks_into: bool,
     ports: Vec<Port>,
     /// The next hops of flows from this slot on are to be looked up again; beyond the last: of none.
     redirected: usize,
@@ -226,6 +230,12 @@ impl Stack {
             })
         });
         let found = Sides::new(&scenario);
+        let first_bytes_choose = scenario.templates.iter().any(|template| {
+            let server = template.server.as_ref();
+            template.protocol == Protocol::Tcp && server.is_some_and(|server| !server.matches.is_empty())
+        });
+        let (replies, opens) = (replies::places(&scenario, count), Opens::new(&scenario, count));
+        let readers = Readers::new(&scenario, count);
         let port = |(port, link): (usize, &PortLink)| Port {
             link: *link,
             station: if found.has_own_macs(&scenario.pools, port) { Station::NONE } else { Station::of(link.mac) },
@@ -245,13 +255,12 @@ impl Stack {
             uppers: vec![[Upper::NOTHING; 2]; if v6 { count } else { 0 }].into(),
             variables: vec![0; count * variables_each].into(),
             variables_each,
-            replies: replies::places(&scenario, count),
-            readers: Readers::new(&scenario, count),
-            opens: Opens::new(&scenario, count),
-            first_bytes_choose: scenario.templates.iter().any(|template| {
-                let server = template.server.as_ref();
-                template.protocol == Protocol::Tcp && server.is_some_and(|server| !server.matches.is_empty())
-            }),
+            has_beside: variables_each > 0 || replies.is_some() || readers.is_some() || opens.is_some(),
+            replies,
+            opens,
+            first_bytes_choose,
+            looks_into: first_bytes_choose || readers.is_some(),
+            readers,
             ports: ports.iter().enumerate().map(port).collect(),
             redirected: count,
             shared: false,
@@ -496,10 +505,21 @@ impl Stack {
         if kind & is::V6 != 0 {
             self.uppers[index as usize] = [Upper::of(tuple.local), Upper::of(tuple.remote)];
         }
-        if self.variables_each > 0 {
-            let first = index as usize * self.variables_each;
-            self.variables[first..first + self.variables_each].fill(0);
+        if self.has_beside {
+            self.begin_beside(index);
         }
+        self.table.insert(hash, index);
+        self.sides[side].counters.opened();
+        self.new[side % 2] += usize::from(self.sides[side].paired);
+        self.note_begin(index, tuple, udp);
+        Some(index)
+    }
+
+    /// A flow begins: what programs have beside it.
+    #[inline(never)]
+    fn begin_beside(&mut self, index: u32) {
+        let first = index as usize * self.variables_each;
+        self.variables[first..first + self.variables_each].fill(0);
         if let Some(readers) = &mut self.readers {
             readers.begin(index);
         }
@@ -509,11 +529,6 @@ impl Stack {
         if let Some(replies) = &mut self.replies {
             replies[index as usize] = Unanswered::NONE;
         }
-        self.table.insert(hash, index);
-        self.sides[side].counters.opened();
-        self.new[side % 2] += usize::from(self.sides[side].paired);
-        self.note_begin(index, tuple, udp);
-        Some(index)
     }
 
     /// A flow, what it needs, and the queues beside flows.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tunnels over UDP that packets of clients pass through, one for each client of a pool, as data: between which addresses, with
-//! which identifiers, and of which kind. A kind is a file that implements [`Tunnelling`] and a variant of [`Kind`].
+//! Tunnels that packets of clients pass through, one for each client of a pool, as data: between which addresses, with which identifiers,
+//! and of which kind. A kind is a file that implements [`Tunnelling`] and a variant of [`Kind`].
 use spate_net::encap::{Carries, Encap};
 
-use crate::{Address, counters::Count, gtpu::Gtpu, vxlan::Vxlan};
+use crate::{Address, counters::Count, gre::Gre, gtpu::Gtpu, mpls::Mpls, vxlan::Vxlan};
 
 /// Towards the remote end, or from it towards the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,10 @@ pub enum Kind {
     Gtpu(Gtpu),
     /// RFC 7348.
     Vxlan(Vxlan),
+    /// RFC 2784.
+    Gre(Gre),
+    /// RFC 3032.
+    Mpls(Mpls),
 }
 
 impl Kind {
@@ -51,14 +55,36 @@ impl Kind {
         match self {
             Self::Gtpu(gtpu) => gtpu,
             Self::Vxlan(vxlan) => vxlan,
+            Self::Gre(gre) => gre,
+            Self::Mpls(mpls) => mpls,
+        }
+    }
+
+    /// The UDP port that its messages are sent to; 0: they are not sent over UDP.
+    #[inline]
+    pub(crate) fn port(&self) -> u16 {
+        match self.tunnelling().over() {
+            Over::Udp(port) => port,
+            Over::Ip(_) | Over::Link(_) => 0,
         }
     }
 }
 
+/// What a tunnel's own header follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// UDP, to this port.
+    Udp(u16),
+    /// An IP header, as this protocol.
+    Ip(u8),
+    /// Ethernet and its tags, with this EtherType: packets within are known by their own addresses alone.
+    Link(u16),
+}
+
 /// What differs from one protocol to another.
 pub(crate) trait Tunnelling {
-    /// The UDP port that messages are sent to.
-    fn port(&self) -> u16;
+    /// What messages are sent over.
+    fn over(&self) -> Over;
 
     /// What a message carries.
     fn carries(&self) -> Carries;
@@ -68,10 +94,25 @@ pub(crate) trait Tunnelling {
         None
     }
 
+    /// Whether tunnels have identifiers. Those without are told apart by their ends.
+    fn has_id(&self) -> bool {
+        true
+    }
+
+    /// The bits of an identifier that say which tunnel it is.
+    fn id_bits(&self) -> u32 {
+        u32::MAX
+    }
+
+    /// Whether nothing stands around packets of one way.
+    fn is_without(&self, _: Way) -> bool {
+        false
+    }
+
     /// What stands around packets of one way over IPv4 or IPv6.
     fn encap(&self, way: Way, v6: bool) -> Encap;
 
-    /// Reads a message, which a datagram to the port holds.
+    /// Reads a message: all that follows what it is sent over.
     fn read<'a>(&self, message: &'a [u8]) -> Result<Message<'a>, Malformed>;
 
     /// What counts packets that came in another tunnel than their client's, or in none; and messages that cannot be read.
@@ -83,8 +124,8 @@ pub(crate) trait Tunnelling {
 pub(crate) enum Message<'a> {
     /// A packet or frame, in the tunnel with this identifier.
     Carried {
-        /// As it is on the wire.
-        id: u32,
+        /// As it is on the wire, if it has one.
+        id: Option<u32>,
         /// See [`Tunnelling::carries`].
         data: &'a [u8],
     },
@@ -139,5 +180,19 @@ impl Tunnels {
     pub(crate) fn id(&self, way: Way, client: u128) -> u32 {
         let first = if way == Way::Up { self.uplink } else { self.downlink };
         first.wrapping_add(self.step.wrapping_mul(client as u32))
+    }
+
+    /// Whether an identifier that arrived is that of the client at an offset.
+    #[inline]
+    pub(crate) fn is_id(&self, way: Way, client: u128, id: Option<u32>) -> bool {
+        let of = self.kind.tunnelling();
+        let expected = of.has_id().then(|| self.id(way, client) & of.id_bits());
+        id.map(|id| id & of.id_bits()) == expected
+    }
+
+    /// Whether packets of the other way come without a tunnel to the end that sends this way.
+    #[inline]
+    pub(crate) fn receives_without(&self, sends: Way) -> bool {
+        self.kind.tunnelling().is_without(if sends == Way::Up { Way::Down } else { Way::Up })
     }
 }

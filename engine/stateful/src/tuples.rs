@@ -78,8 +78,6 @@ pub struct Tuple {
     pub server: Address,
     /// From where.
     pub source_port: u16,
-    /// None: the port's own.
-    pub client_mac: Option<[u8; 6]>,
 }
 
 /// A tuple that may be taken, and how it was found.
@@ -365,10 +363,9 @@ impl Tuples {
         let member = pools.iter().position(|weighted| self.pools[weighted.pool].owns(client))?;
         let pool = &self.pools[pools[member].pool];
         let offset = pool.contains(client)?;
-        let client_mac = pool.mac(offset);
         let (server, n) = self.servers[servers].draw();
         let pool = &self.pools[self.servers[servers].pools[server].pool];
-        let tuple = Tuple { client, server: pool.address(pool.nth(n)), source_port: 0, client_mac };
+        let tuple = Tuple { client, server: pool.address(pool.nth(n)), source_port: 0 };
         // Clients that share an entry of the table may do so.
         let mut draw = Draw { tuple, mix, member, position: offset as u64, offset, port: 0, tries: 0 };
         self.look(&mut draw, owned).then_some(draw)
@@ -389,10 +386,9 @@ impl Tuples {
         let (member, n) = clients.mix.draw();
         let pool = &self.pools[clients.mix.pools[member].pool];
         let (position, round) = pool.place(n);
-        let offset = pool.nth_own(n);
+        let offset = pool.own_at(position);
         let port = (round % u64::from(clients.ports[member].count)) as u32;
-        let client_mac = pool.mac(offset);
-        let tuple = Tuple { client: pool.address(offset), server, source_port: 0, client_mac };
+        let tuple = Tuple { client: pool.address(offset), server, source_port: 0 };
         let mut draw = Draw { tuple, mix, member, position, offset, port, tries: 0 };
         match self.dealing {
             Dealing::ByNumber => {

@@ -4,7 +4,7 @@ use crate::{
     counters::Count,
     flow::{Flow, State, is},
     packet::{ErrorKind, UDP_HEADER},
-    tcp::{Context, Output, SendOutcome, Sources},
+    tcp::{Context, Instant, Output, SendOutcome, Sources},
     wheel,
 };
 
@@ -15,14 +15,14 @@ impl Flow {
     /// Begins an exchange.
     pub fn exchange(&mut self, cx: &mut Context<'_>) {
         self.state = State::Datagrams;
-        self.set_silence(SILENCE_NS, cx);
+        self.set_silence(SILENCE_NS, cx.now);
     }
 
     /// From now on this silence ends it.
-    pub fn set_silence(&mut self, ns: u64, cx: &Context<'_>) {
+    pub fn set_silence(&mut self, ns: u64, now: Instant) {
         // UDP has no congestion window: its fields hold the time.
         (self.ssthresh, self.cwnd) = wheel::laps_of(ns);
-        self.heard(cx);
+        self.heard(now);
     }
 
     /// The silence that ends it, in laps and ticks.
@@ -33,9 +33,9 @@ impl Flow {
 
     /// A datagram came or went.
     #[inline]
-    fn heard(&mut self, cx: &Context<'_>) {
+    fn heard(&mut self, now: Instant) {
         let (laps, ticks) = self.silence();
-        self.wait_long((wheel::tick_at(cx.now.ns).wrapping_add(ticks), laps));
+        self.wait_long((wheel::tick_at(now.ns).wrapping_add(ticks), laps));
     }
 
     /// A datagram of this many bytes of data arrives.
@@ -45,7 +45,7 @@ impl Flow {
         cx.counters.one(Count::MessagesReceived);
         cx.counters.add(Count::MessageBytesReceived, len as u64);
         self.received += 1;
-        self.heard(cx);
+        self.heard(cx.now);
     }
 
     /// An ICMP error is about it: where no receiver takes its datagrams, it ends (RFC 1122 section 4.1.3.3).
@@ -78,7 +78,7 @@ impl Flow {
             cx.counters.one(Count::SentPackets);
             cx.counters.one(Count::MessagesSent);
             cx.counters.add(Count::MessageBytesSent, len as u64);
-            self.heard(cx);
+            self.heard(cx.now);
             self.take_message();
         }
         self.clear(is::OUTPUT);

@@ -9,7 +9,7 @@ use spate_net::{
 
 use crate::{
     counters::Count,
-    tunnel::{Malformed, Message, Tunnelling, Way},
+    tunnel::{Malformed, Message, Over, Tunnelling, Way},
 };
 
 /// UDP port of VXLAN (RFC 7348 section 5).
@@ -27,8 +27,8 @@ pub struct Vxlan {
 }
 
 impl Tunnelling for Vxlan {
-    fn port(&self) -> u16 {
-        PORT
+    fn over(&self) -> Over {
+        Over::Udp(PORT)
     }
 
     fn carries(&self) -> Carries {
@@ -51,7 +51,7 @@ impl Tunnelling for Vxlan {
         if !to_station || link.tag.is_some() || !matches!(link.ethertype, IPV4 | IPV6) {
             return Ok(Message::Other(Count::VxlanOthers));
         }
-        Ok(Message::Carried { id: be32(header, 4) & !0xff, data })
+        Ok(Message::Carried { id: Some(be32(header, 4) & !0xff), data })
     }
 
     fn counts(&self) -> (Count, Count) {

@@ -15,8 +15,8 @@ use std::{
 use net::{CLIENT_PORT, Host, LINKS, MS, Net, Path, SERVER_PORT, START};
 use rtrb::RingBuffer;
 use spate_stateful::{
-    Address, Client, Comparison, Count, Cut, Emulation, Hints, Instruction, Offloads, Payload, Pool, Program, Protocol,
-    Received, Recorder, Scenario, Server, Template, Tunables, WeightedPool, arrivals,
+    Address, Ahead, Client, Comparison, Count, Cut, Emulation, Hints, Instruction, Offloads, Payload, Pool, Program,
+    Protocol, Received, Recorder, Scenario, Server, Template, Tunables, WeightedPool, arrivals,
     envelope::{Arrival, Envelopes, Ports},
     gtpu::Gtpu,
     payload::{Field, Values},
@@ -131,9 +131,9 @@ impl Host for Worker {
                 Some(Arrival::Done) => return Received::Taken,
                 Some(Arrival::Inner(inner)) => inner,
             };
-            let mut hashes = [0];
-            self.emulation.look_ahead(iter::once(frame), &mut hashes);
-            let hints = Hints { verified: false, hash: Some(hashes[0]) };
+            let mut found = [Ahead::default()];
+            self.emulation.look_ahead(iter::once(frame), &mut found);
+            let hints = Hints { verified: false, ahead: Some(&found[0]) };
             self.emulation.receive_hinted(port, frame, hints, now_ns)
         })
     }

@@ -5,10 +5,15 @@
 package main
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"spate.dev/operator/internal/plugin/capture"
 	"spate.dev/operator/internal/plugin/change"
+	"spate.dev/operator/internal/plugin/cluster"
 	"spate.dev/operator/internal/plugin/compare"
 	"spate.dev/operator/internal/plugin/doctor"
 	"spate.dev/operator/internal/plugin/events"
@@ -68,5 +73,30 @@ that generators run on are checked. Events and logs are shown, and collected in 
 	root.AddCommand(validate.NewCommand(), plan.NewCommand(), simulate.NewCommand(), importing.NewCommand(), run.NewCommand(), status.NewCommand(), top.NewCommand(), receive.NewCommand(), result.NewCommand(), report.NewCommand(), export.NewCommand(), compare.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
 		search.NewCommand(), records.NewCommand(), capture.NewCommand(), ping.NewCommand(), doctor.NewCommand(), pluginversion.NewCommand(version))
 	root.AddCommand(newprofile.NewCommand(), events.NewCommand(), logs.NewCommand(), mustgather.NewCommand(version))
+	root.SetUsageFunc(usageOf(root.UsageFunc()))
 	return root
+}
+
+// usageOf writes the usual usage of a command, but for kubectl's flags of the connection, of which it has the names: their descriptions would be
+// longer than all else.
+func usageOf(usual func(*cobra.Command) error) func(*cobra.Command) error {
+	return func(c *cobra.Command) error {
+		flags := cluster.ConnectionFlags(c)
+		var names []string
+		for _, flag := range flags {
+			flag.Hidden = true
+			names = append(names, "--"+flag.Name)
+		}
+		err := usual(c)
+		for _, flag := range flags {
+			flag.Hidden = false
+		}
+		if len(names) > 0 {
+			fmt.Fprintln(c.OutOrStderr(), "\nFlags of the connection, as kubectl has them (kubectl options):")
+			for some := range slices.Chunk(names, 7) {
+				fmt.Fprintln(c.OutOrStderr(), "  "+strings.Join(some, ", "))
+			}
+		}
+		return err
+	}
 }

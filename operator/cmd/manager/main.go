@@ -10,7 +10,12 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"spate.dev/operator/internal/metrics"
 )
+
+// version is that of the release: it has the images that its tests ran, so `make release` sets the variable in their configuration.
+func version() string { return env("SPATE_VERSION", "dev") }
 
 func main() {
 	if err := run(ctrl.SetupSignalHandler(), os.Args[1:]); err != nil {
@@ -27,7 +32,13 @@ func run(ctx context.Context, args []string) error {
 	if err != nil || o.help {
 		return err
 	}
+	if o.version {
+		fmt.Println("spate-operator", version())
+		return nil
+	}
 	ctrl.SetLogger(o.logger())
+	ctrl.Log.Info("starting", "version", version())
+	metrics.Version(version())
 	config := ctrl.GetConfigOrDie()
 	watched, err := o.watchedNamespaces()
 	if err != nil {

@@ -35,6 +35,7 @@ import (
 
 type options struct {
 	help             bool
+	version          bool
 	namespace        string
 	watched          string
 	engineImage      string
@@ -69,6 +70,7 @@ type options struct {
 func parse(args []string) (*options, error) {
 	o := &options{certificates: pki.DefaultPolicy(), scrapeInterval: model.Duration(5 * time.Second)}
 	f := flag.NewFlagSet("spate-operator", flag.ContinueOnError)
+	f.BoolVar(&o.version, "version", false, "print the version and exit")
 	f.StringVar(&o.namespace, "namespace", env("POD_NAMESPACE", "spate-system"),
 		"the operator's namespace, with its lease and its certificate authority (env POD_NAMESPACE)")
 	f.StringVar(&o.watched, "watch-namespaces", "",

@@ -33,6 +33,15 @@ func TestTheNamespacesThatReadMetricsAreAList(t *testing.T) {
 	}
 }
 
+func TestTheVersionIsThatOfTheReleaseThatTheImageIsOf(t *testing.T) {
+	for released, want := range map[string]string{"9.8.7-rc.1": "9.8.7-rc.1", "": "dev"} {
+		t.Setenv("SPATE_VERSION", released)
+		if got := version(); got != want {
+			t.Errorf("%q: %q", released, got)
+		}
+	}
+}
+
 func TestAnArchiveIsADirectoryOrABucket(t *testing.T) {
 	o, err := parse([]string{"--archive-directory=/archive", "--archive-keep-for=720h", "--archive-keep-runs=5"})
 	if err != nil || o.archive != "/archive" || o.keep != (archive.Retention{For: 720 * time.Hour, Runs: 5}) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // conditions writes the reference of condition types and reasons (docs/reference/conditions.md) from the constants of
-// the API and their comments. A reason without a description is an error.
+// the API and their comments. A reason without a description or without a remedy is an error.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -21,6 +22,9 @@ Every kind has conditions as kstatus reads them: ` + "`Ready`, and while they ar
 the reason, a word that programs may compare, and the message, which is for people and may change. To wait for a run, wait for ` + "`Complete`" + ` and then read
 ` + "`Passed`" + ` ([the verdict](../concepts.md#the-verdict)). This file is generated from ` + "`api/v1alpha1/conditions.go`" + ` (` + "`make generate`" + `).
 `
+
+// remedyMark begins the remedy in the comment of a reason.
+const remedyMark = "Remedy: "
 
 func main() {
 	if len(os.Args) != 2 {
@@ -49,9 +53,14 @@ func reference(path string) (string, error) {
 			continue
 		}
 		title := strings.TrimSuffix(line(block.Doc), ".")
-		fmt.Fprintf(page, "\n## %s\n\n| name | meaning |\n|---|---|\n", title)
+		reasons := strings.HasPrefix(title, "Reasons ")
+		columns := "| name | meaning |\n|---|---|\n"
+		if reasons {
+			columns = "| reason | meaning | remedy |\n|---|---|---|\n"
+		}
+		fmt.Fprintf(page, "\n## %s\n\n%s", title, columns)
 		for _, spec := range block.Specs {
-			row, err := row(spec.(*ast.ValueSpec))
+			row, err := row(spec.(*ast.ValueSpec), reasons)
 			if err != nil {
 				return "", err
 			}
@@ -61,8 +70,9 @@ func reference(path string) (string, error) {
 	return page.String(), nil
 }
 
-// row renders a constant. Its comment starts with its name, as Go's comments do; the page has its value instead.
-func row(spec *ast.ValueSpec) (string, error) {
+// row renders a constant. Its comment starts with its name, as Go's comments do; the page has its value instead. The comment of a reason ends
+// with its remedy.
+func row(spec *ast.ValueSpec, reason bool) (string, error) {
 	name := spec.Names[0].Name
 	literal, ok := spec.Values[0].(*ast.BasicLit)
 	if !ok {
@@ -73,8 +83,30 @@ func row(spec *ast.ValueSpec) (string, error) {
 	if !found {
 		err = errors.Join(err, fmt.Errorf("the comment of %s does not begin with its name", name))
 	}
-	text = strings.TrimSpace(strings.TrimPrefix(text, ":"))
-	return fmt.Sprintf("| `%s` | %s |\n", value, strings.ReplaceAll(text, "|", `\|`)), err
+	meaning, remedy, remedied := strings.Cut(text, remedyMark)
+	if reason && strings.TrimSpace(remedy) == "" {
+		err = errors.Join(err, fmt.Errorf("the comment of %s has no remedy: end it with %q and what users do, or %q", name, remedyMark, remedyMark+"none is needed."))
+	}
+	if !reason && remedied {
+		err = errors.Join(err, fmt.Errorf("%s has a remedy, and is no reason", name))
+	}
+	meaning = strings.TrimSpace(strings.TrimPrefix(meaning, ":"))
+	if reason {
+		return fmt.Sprintf("| `%s` | %s | %s |\n", value, cell(meaning), cell(remedy)), err
+	}
+	return fmt.Sprintf("| `%s` | %s |\n", value, cell(meaning)), err
+}
+
+// document is a page in docs/, as comments name it, with an anchor or without.
+var document = regexp.MustCompile(`\bdocs/((?:[a-z-]+/)?([a-z-]+)\.md(?:#[a-z0-9-]+)?)`)
+
+// cell renders a text in a table, with links to the documents that it names.
+func cell(text string) string {
+	text = document.ReplaceAllStringFunc(text, func(path string) string {
+		parts := document.FindStringSubmatch(path)
+		return fmt.Sprintf("[%s](../%s)", strings.ReplaceAll(parts[2], "-", " "), parts[1])
+	})
+	return strings.ReplaceAll(strings.TrimSpace(text), "|", `\|`)
 }
 
 // line returns a comment as one line.

@@ -10,19 +10,28 @@ import (
 )
 
 func TestEachConstantBecomesARowWithItsComment(t *testing.T) {
-	source := "package p\n\n// Reasons of Ready.\nconst (\n\t// ReasonBusy: another run\n\t// is there.\n\tReasonBusy = \"Busy\"\n)\n"
+	source := "package p\n\n// Reasons of Ready.\nconst (\n\t// ReasonBusy: another run\n\t// is there.\n\t// Remedy: wait\n\t// (docs/run-a.md#exit-codes).\n\tReasonBusy = \"Busy\"\n)\n"
 	page, err := reference(written(t, source))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "## Reasons of Ready\n\n| name | meaning |\n|---|---|\n| `Busy` | another run is there. |\n"; !strings.HasSuffix(page, want) {
+	want := "## Reasons of Ready\n\n| reason | meaning | remedy |\n|---|---|---|\n| `Busy` | another run is there. | wait ([run a](../run-a.md#exit-codes)). |\n"
+	if !strings.HasSuffix(page, want) {
 		t.Errorf("got\n%s\nwhich does not end with\n%s", page, want)
 	}
 }
 
-func TestAReasonWithoutADescriptionIsRefused(t *testing.T) {
-	if _, err := reference(written(t, "package p\n\nconst (\n\tReasonBusy = \"Busy\"\n)\n")); err == nil {
-		t.Error("a constant without a comment was accepted")
+func TestAReasonWithoutADescriptionOrARemedyIsRefused(t *testing.T) {
+	for what, c := range map[string]struct{ title, comment, want string }{
+		"no description":               {"Reasons of Ready", "", "does not begin with its name"},
+		"no remedy":                    {"Reasons of Ready", "// ReasonBusy: another run is there.\n\t", "has no remedy"},
+		"an empty remedy":              {"Reasons of Ready", "// ReasonBusy: another run is there. Remedy:\n\t", "has no remedy"},
+		"a condition type with remedy": {"Condition types", "// ReasonBusy: another run is there. Remedy: wait.\n\t", "is no reason"},
+	} {
+		source := "package p\n\n// " + c.title + ".\nconst (\n\t" + c.comment + "ReasonBusy = \"Busy\"\n)\n"
+		if _, err := reference(written(t, source)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", what, err, c.want)
+		}
 	}
 }
 

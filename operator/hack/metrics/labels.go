@@ -105,7 +105,7 @@ var labels = []struct{ name, meaning string }{
 	{"tx_port", "port that the stream is sent from"},
 	{"variant", "variant of a search"},
 	{"verb", "method of HTTP, such as `PATCH`"},
-	{"version", "version of the engine"},
+	{"version", "version of the release that the engine or the operator is of, with `-dev` or `dev` outside of one"},
 	{"vlan", "VLAN of the packet; `untagged`, or `other` for tags that are not named"},
 	{"what", "`streams`, `tags` or `template_sides`: what a full page has no room for"},
 	{"worker", "worker of the engine, from 0 on"},

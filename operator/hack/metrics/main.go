@@ -33,7 +33,7 @@ const head = `# Metrics
 Engines serve their metrics at ` + "`:7471/metrics`" + ` of each pod, as OpenMetrics text or as Prometheus' protobuf with [native histograms](../monitoring.md#native-histograms), the operator its own at ` + "`--metrics-bind-address`" + `. Names have the unit; counters have the
 suffix ` + "`_total`" + `, and a classic histogram has the series ` + "`_bucket`, `_sum` and `_count`" + `. Counters of runs count from the run's start, those of ports and workers from the
 engine's. Prometheus adds the labels of the target, for a PodMonitor ` + "`namespace`, `pod`, `container`, `endpoint`, `job` and `instance`" + `; those of engines have ` + "`generator`" + `,
-too. [Dashboards](../dashboards.md) show these metrics, and [alerts](../runbooks.md) watch them.
+too. [Dashboards](../dashboards.md) show these metrics, and [alerts](../runbooks.md) watch them. ` + "`since`" + ` is the version of Spate that had the metric first.
 `
 
 const engines = `
@@ -68,7 +68,10 @@ The operator serves those of controller-runtime, client-go and Go, too, and Prom
 
 `
 
-const table = "| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n"
+const (
+	table            = "| metric | type | unit | labels | since | meaning |\n|---|---|---|---|---|---|\n"
+	tableOfLibraries = "| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n"
+)
 
 // ofLibraries are the metrics of others that the dashboards and alerts use.
 var ofLibraries = []metrics.Family{
@@ -82,28 +85,47 @@ var ofLibraries = []metrics.Family{
 	{Name: "process_cpu_seconds_total", Type: "counter", Help: "CPU time"},
 }
 
+// section is a part of the page.
+type section struct {
+	head     string
+	families []metrics.Family
+}
+
+// sections are those of our own metrics.
+func sections(root string) ([]section, error) {
+	ofEngines, err := engineFamilies(root)
+	return []section{{engines, ofEngines}, {operators, metrics.Families()}, {samplesOfRuns, export.Families()}}, err
+}
+
 // reference renders the page of a checkout.
 func reference(root string) (string, error) {
 	page := &strings.Builder{}
-	page.WriteString(head + engines + table)
-	ofEngines, err := engineFamilies(root)
+	page.WriteString(head)
+	ours, err := sections(root)
 	if err != nil {
 		return "", err
 	}
-	for _, family := range ofEngines {
-		row(page, family)
+	since, err := readVersions(root)
+	if err != nil {
+		return "", err
 	}
-	page.WriteString(operators + table)
-	for _, family := range metrics.Families() {
-		row(page, family)
+	for _, section := range ours {
+		page.WriteString(section.head + table)
+		for _, family := range section.families {
+			version, err := since.of(family.Name)
+			if err != nil {
+				return "", err
+			}
+			row(page, family, version+" | ")
+		}
 	}
-	page.WriteString(samplesOfRuns + table)
-	for _, family := range export.Families() {
-		row(page, family)
-	}
-	page.WriteString(others + table)
+	page.WriteString(others + tableOfLibraries)
 	for _, family := range ofLibraries {
-		row(page, family)
+		row(page, family, "")
+	}
+	page.WriteString(exceptionsHead)
+	for _, e := range exceptions {
+		fmt.Fprintf(page, "| `%s` | %s | %s |\n", e.metric, e.rule, e.why)
 	}
 	page.WriteString("\n## Labels\n\n| label | meaning |\n|---|---|\n")
 	for _, label := range labels {
@@ -112,12 +134,13 @@ func reference(root string) (string, error) {
 	return page.String(), nil
 }
 
-func row(page *strings.Builder, f metrics.Family) {
+// row renders a metric. Cells beside its meaning are those that not all tables have.
+func row(page *strings.Builder, f metrics.Family, cells string) {
 	names := make([]string, 0, len(f.Labels))
 	for _, label := range f.Labels {
 		names = append(names, "`"+label+"`")
 	}
-	fmt.Fprintf(page, "| `%s` | %s | %s | %s | %s |\n", f.Name, f.Type, unit(f.Name), strings.Join(names, ", "), strings.ReplaceAll(strings.TrimSuffix(f.Help, "."), "|", `\|`))
+	fmt.Fprintf(page, "| `%s` | %s | %s | %s | %s%s |\n", f.Name, f.Type, unit(f.Name), strings.Join(names, ", "), cells, strings.ReplaceAll(strings.TrimSuffix(f.Help, "."), "|", `\|`))
 }
 
 // unit is that in a metric's name; empty for plain numbers.

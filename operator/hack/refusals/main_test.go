@@ -29,7 +29,7 @@ func TestTheFirstTableTellsOfWhatTheCodeRefuses(t *testing.T) {
 		"it makes a topology of tunnels or clients, not a profile",
 		"| `AddressPool` | `start and end must be of the same family` |",
 		"| `startMAC` | `does not go with gtpu: gNBs have the port's MAC` |",
-		"clients in tunnels have no MACs, their gNBs have the port's; leave it out",
+		"clients in tunnels of packets have no MACs, and local ends have the port's; leave it out",
 		"both sides open the connection at the same time, which no program does",
 		// Of each folder of the engine.
 		"| `flows_per_second` | `missing; clients need a rate, or a template whose program opens them` |",

@@ -28,7 +28,7 @@ type unsupported struct{ what, why, says string }
 
 var summary = []unsupported{
 	{"TRex: dummy streams", "they take time and send nothing: add it to the start delay of the next", "a dummy stream, which takes time and sends nothing, is not supported"},
-	{"TRex: topologies in Python (`get_topo`)", "write them as the pools' `gtpu`, `vxlan`, `vlans` and `gateway`", "it makes a topology of tunnels or clients, not a profile"},
+	{"TRex: topologies in Python (`get_topo`)", "write them as the pools' `gtpu`, `vxlan`, `gre`, `mpls`, `vlans` and `gateway`", "it makes a topology of tunnels or clients, not a profile"},
 	{"TRex: time stamps of IEEE 1588", "latency is measured by the CPU's clock", "time stamps of IEEE 1588 are not supported"},
 	{"TRex: marks in the inner packet of VXLAN", "marks are looked for in the outer header", "marks in the inner packet of a VXLAN are not supported"},
 	{"TRex: masked writes of 8-byte variables", "what TRex does with them depends on `is_big_endian`", "has 8 bytes, of which TRex would use four"},
@@ -56,6 +56,8 @@ var summary = []unsupported{
 	{"Flow statistics on a discard port", "nothing is received there", "is a discard port and receives nothing"},
 	{"Clients in more than two VLAN tags, and tags with a priority", "provider bridges have two; packets of streams have any", "has … tags; at most …"},
 	{"VXLAN mirrored between two ports, and ARP within VXLAN", "both ports would have to know VTEPs of each other; give gateways static entries of the clients", "it is for clients and servers on one loopback port"},
+	{"GRE with checksums or sequence numbers sent, and Ethernet in GRE", "neither changes what a device does with a packet; frames go into VXLAN", ""},
+	{"MPLS labels of servers, and `gtpu`, `vxlan` or `gre` behind labels", "servers answer as they are reached; a pool has one kind of tunnel", "does not go with …"},
 	{"VLANs and gateways of servers", "servers answer in the VLAN of their port to whoever sends, or as `mirrorVLANs` says", "vlans and gateway go with clients"},
 	{"IPv4 and IPv6 in one template", "any client connects to any server: write a template for each", "write a template for each family"},
 	{"First bytes behind byte 536", "they may come in another segment", "which every path takes in one packet"},

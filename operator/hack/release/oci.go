@@ -17,6 +17,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,11 @@ const (
 	chartConfigType  = "application/vnd.cncf.helm.config.v1+json"
 	chartContentType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 )
+
+// versionVariable has the version, by which the programs of an image know it: an image of a release is the one that its tests ran, compiled without it.
+const versionVariable = "SPATE_VERSION="
+
+func isVersion(variable string) bool { return strings.HasPrefix(variable, versionVariable) }
 
 // chartFile is the name of the chart's package.
 func chartFile(version string) string { return "spate-" + version + ".tgz" }
@@ -109,6 +115,7 @@ func (r *Release) image(ctx context.Context, name, archive string) error {
 		}
 		annotations := r.annotations(name)
 		r.date(&config, annotations)
+		config.Config.Env = append(slices.DeleteFunc(config.Config.Env, isVersion), versionVariable+r.Version)
 		return pushManifest(ctx, store, ocispec.MediaTypeImageConfig, config, layers, annotations)
 	})
 }

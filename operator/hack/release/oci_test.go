@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -44,6 +45,9 @@ func TestImagesAreLayoutsWithTheTimeOfTheCommit(t *testing.T) {
 	}
 	if !config.Created.Equal(r.Time) || !config.History[0].Created.Equal(r.Time) || manifest.Annotations[ocispec.AnnotationCreated] != r.Time.UTC().Format(time.RFC3339) {
 		t.Errorf("created at %v and %v, %v", config.Created, config.History[0].Created, manifest.Annotations)
+	}
+	if env := config.Config.Env; !slices.Contains(env, "PATH=/bin") || !slices.Contains(env, "SPATE_VERSION=1.2.3") || len(env) != 2 {
+		t.Errorf("the environment is %q", env)
 	}
 	for key, want := range map[string]string{ocispec.AnnotationVersion: "1.2.3", ocispec.AnnotationRevision: r.Commit, ocispec.AnnotationTitle: "spate-operator"} {
 		if manifest.Annotations[key] != want || config.Config.Labels[key] != want {

@@ -153,7 +153,7 @@ func builtImage(t *testing.T, path string, at time.Time, files map[string][]byte
 	t.Helper()
 	layer := packed(t, at, files)
 	name := hexDigest(layer)
-	config := fmt.Appendf(nil, `{"created": %[1]q, "architecture": "amd64", "os": "linux", "container_config": {"Hostname": %[1]q}, "config": {"Entrypoint": ["/bin/x"]},
+	config := fmt.Appendf(nil, `{"created": %[1]q, "architecture": "amd64", "os": "linux", "container_config": {"Hostname": %[1]q}, "config": {"Entrypoint": ["/bin/x"], "Env": ["PATH=/bin"]},
  "rootfs": {"type": "layers", "diff_ids": ["sha256:%[2]s"]},
  "history": [{"created": %[1]q, "created_by": "COPY"}, {"created": %[1]q, "created_by": "ENTRYPOINT", "comment": "FROM %[3]s", "empty_layer": true}]}`,
 		at.Format(time.RFC3339Nano), name, hexDigest([]byte(at.String()))[:12])
@@ -367,6 +367,7 @@ func TestWhatWasChangedIsFound(t *testing.T) {
 		"no checksums":       {remove("SHA256SUMS"), []string{"SHA256SUMS"}},
 		"other contents":     {write("provenance.intoto.json", `{}`), []string{"is not known here"}},
 		"another image":      {replace(installName, registry+"/engine:1.2.3@sha256:", registry+"/engine:1.2.3@sha256:0"), []string{"install.yaml: its images are"}},
+		"another version":    {replace("engine.oci.tar", "SPATE_VERSION=1.2.3", "SPATE_VERSION=1.2.4"), []string{"engine.oci.tar: its environment has no SPATE_VERSION=1.2.3"}},
 		"a digest for Krew":  {replace(krewName, "sha256: ", "sha256: 0"), []string{"spate.yaml: " + plugin + " has the digest"}},
 		"a platform of Krew": {replace(krewName, "os: darwin", "os: linux"), []string{"spate.yaml: kubectl-spate-1.2.3-darwin-arm64.tar.gz is for map[arch:arm64 os:linux]"}},
 		"a Krew without one": {remove(plugin), []string{plugin + " is missing", "spate.yaml: " + plugin + " is not of this release"}},

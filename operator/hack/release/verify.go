@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 // wanted are components that the SBOMs of images must name, with a version; wantedPlugin those of the plugin's programs.
@@ -68,7 +70,7 @@ func (r *Release) verify(out io.Writer) error {
 			problems = append(problems, verifyPlugin(r.Folder, name, p), verifySBOM(r.Folder, name, wantedPlugin))
 		}
 		if isImage(name) {
-			problems = append(problems, verifySBOM(r.Folder, name, wanted[name]))
+			problems = append(problems, verifySBOM(r.Folder, name, wanted[name]), verifyVersion(r.Folder, name, version))
 		}
 	}
 	problems = append(problems, verifyKrew(r.Folder, version, found), verifyChart(r.Folder, version), verifyInstall(r.Folder, version, parameters["images"]))
@@ -131,6 +133,23 @@ func verifySBOM(folder, name string, wanted []string) error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// verifyVersion refuses an image whose programs would report another version.
+func verifyVersion(folder, name, version string) error {
+	l, err := openLayout(filepath.Join(folder, name))
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	var config ocispec.Image
+	if err := decode(l.blobs, blobName(l.manifest.Config.Digest), &config); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if !slices.Contains(config.Config.Env, versionVariable+version) {
+		return fmt.Errorf("%s: its environment has no %s%s, by which its programs know their version", name, versionVariable, version)
+	}
+	return nil
 }
 
 func readJSON(path string, into any) error {

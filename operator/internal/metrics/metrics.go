@@ -20,6 +20,9 @@ import (
 )
 
 var (
+	info = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "spate_operator_info", Help: "1, with the version of the operator.",
+	}, []string{"version"})
 	runsCompleted = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "spate_operator_runs_completed_total", Help: "TrafficRuns that have ended, by the outcome of their verdict and its first reason.",
 	}, []string{"outcome", "reason"})
@@ -62,7 +65,7 @@ var (
 	}, []string{"certificate"})
 )
 
-var all = []prometheus.Collector{runsCompleted, runsArchived, samplesSent, runsWaiting, runsActive, runsSupervised, namespacesUnreadable, runWait, planBytes, apiWrites, engineCalls, certificates, existing, searches}
+var all = []prometheus.Collector{info, runsCompleted, runsArchived, samplesSent, runsWaiting, runsActive, runsSupervised, namespacesUnreadable, runWait, planBytes, apiWrites, engineCalls, certificates, existing, searches}
 
 // firstReasons are those that verdicts begin with. Their counters are there, at zero, from the operator's start on: Prometheus' increase() of a counter
 // begins with its first sample, so it would not have the run with which a counter came.
@@ -87,6 +90,9 @@ func init() {
 		}
 	}
 }
+
+// Version records the version of the operator.
+func Version(version string) { info.WithLabelValues(version).Set(1) }
 
 // RunCompleted counts a run that has ended.
 func RunCompleted(v *spatev1.Verdict) {

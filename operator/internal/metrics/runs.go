@@ -19,7 +19,7 @@ var ofRun = []string{"profile_namespace", "profile", "run", "generator_namespace
 
 var (
 	runStart = prometheus.NewDesc("spate_run_start_timestamp_seconds", "When the engines of a TrafficRun started to send.", ofRun, nil)
-	runEnd   = prometheus.NewDesc("spate_run_completion_timestamp_seconds", "When a TrafficRun ended and was judged, with the outcome of its verdict and its first reason.",
+	runEnd   = prometheus.NewDesc("spate_run_completion_timestamp_seconds", "When a TrafficRun ended, with the outcome of its verdict and its first reason.",
 		append([]string{"outcome", "reason"}, ofRun...), nil)
 	runThreshold = prometheus.NewDesc("spate_run_threshold_met", "1 if a threshold of a TrafficRun that has ended is met, else 0.", append([]string{"threshold"}, ofRun...), nil)
 	runPackets   = prometheus.NewDesc("spate_run_target_packets_per_second",

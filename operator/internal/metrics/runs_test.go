@@ -44,7 +44,7 @@ func TestRunsAreReportedUntilTheyAreDeleted(t *testing.T) {
 	})
 	defer RunList(nil, nil)
 	const want = `
-# HELP spate_run_completion_timestamp_seconds When a TrafficRun ended and was judged, with the outcome of its verdict and its first reason.
+# HELP spate_run_completion_timestamp_seconds When a TrafficRun ended, with the outcome of its verdict and its first reason.
 # TYPE spate_run_completion_timestamp_seconds gauge
 spate_run_completion_timestamp_seconds{generator="",generator_namespace="",outcome="Invalid",profile="by-itself",profile_namespace="lab",reason="InvalidSpec",run="by-itself"} 1010
 spate_run_completion_timestamp_seconds{generator="g",generator_namespace="rig",outcome="Failed",profile="imix",profile_namespace="lab",reason="ThresholdMissed",run="imix-1"} 1010

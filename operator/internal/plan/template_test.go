@@ -387,6 +387,20 @@ func TestTemplatesThatCannotBeRun(t *testing.T) {
 		"VXLAN to a group":         {[]string{"portPairOffset: 1.0.0.0,", `vxlan: {local: 10.0.0.2, remote: 10.0.0.1, vni: 1, innerGatewayMAC: "03:00:00:00:00:01"},`}, "spec.pools.clients[0].vxlan.innerGatewayMAC: "},
 		"a VNI of 25 bits":         {[]string{"portPairOffset: 1.0.0.0,", "vxlan: {local: 10.0.0.2, remote: 10.0.0.1, vni: 16777216, mirror: true},"}, "spec.pools.clients[0].vxlan.vni: 16777216: must be 0 to 16777215"},
 		"VXLAN of two families":    {[]string{"portPairOffset: 1.0.0.0,", `vxlan: {local: 10.0.0.2, remote: "fd00::1", vni: 1, mirror: true},`}, "spec.pools.clients[0].vxlan.remote: fd00::1 is not of the family of local"},
+		"GRE of servers":           {[]string{"order: Random, seed: 7", "gre: {local: 10.0.0.2, remote: 10.0.0.1}"}, "spec.pools.servers[0].gre: goes with clients"},
+		"GRE and GTP-U":            {append(tunnelled(""), "gtpu:", "gre: {local: 10.0.0.3, remote: 10.0.0.1}, gtpu:"), "spec.pools.clients[0].gtpu: does not go with gre"},
+		"MACs in GRE":              {[]string{"portPairOffset: 1.0.0.0,", "gre: {local: 10.0.0.2, remote: 10.0.0.1},"}, "spec.pools.clients[0].startMAC: does not go with gre"},
+		"moved GRE":                {[]string{`startMAC: "02:00:00:00:00:01"`, "gre: {local: 10.0.0.2, remote: 10.0.0.1}"}, "spec.pools.clients[0].portPairOffset: does not go with gre"},
+		"steps of no keys":         {inTunnels("gre: {local: 10.0.0.2, remote: 10.0.0.1, keyStep: 1}"), "spec.pools.clients[0].gre.keyStep: goes with key"},
+		"a key of 33 bits":         {inTunnels("gre: {local: 10.0.0.2, remote: 10.0.0.1, key: 4294967296}"), "spec.pools.clients[0].gre.key: 4294967296: must be 0 to 4294967295"},
+		"GRE of two families":      {inTunnels(`gre: {local: 10.0.0.2, remote: "fd00::1"}`), "spec.pools.clients[0].gre.remote: fd00::1 is not of the family of local"},
+		"labels of servers":        {[]string{"order: Random, seed: 7", "mpls: {local: 10.0.0.2, remote: 10.0.0.1, labels: [{label: 16}]}"}, "spec.pools.servers[0].mpls: goes with clients"},
+		"labels and GRE":           {inTunnels("gre: {local: 10.0.0.2, remote: 10.0.0.1}, mpls: {local: 10.0.0.2, remote: 10.0.0.1, labels: [{label: 16}]}"), "spec.pools.clients[0].gre: does not go with mpls"},
+		"no labels":                {inTunnels("mpls: {local: 10.0.0.2, remote: 10.0.0.1, labels: []}"), "spec.pools.clients[0].mpls.labels: has 0 labels: must have 1 to 8"},
+		"a label of 21 bits":       {inTunnels("mpls: {local: 10.0.0.2, remote: 10.0.0.1, labels: [{label: 16}, {label: 1048576}]}"), "spec.pools.clients[0].mpls.labels[1].label: 1048576: must be 0 to 1048575"},
+		"implicit null in a stack": {inTunnels("mpls: {local: 10.0.0.2, remote: 10.0.0.1, labels: [{label: 3}]}"), "spec.pools.clients[0].mpls.labels[0].label: 3 (implicit null) is in no label stack"},
+		"a class of four bits":     {inTunnels("mpls: {local: 10.0.0.2, remote: 10.0.0.1, labels: [{label: 16, trafficClass: 8}]}"), "spec.pools.clients[0].mpls.labels[0].trafficClass: 8: must be 0 to 7"},
+		"a label's TTL of 0":       {inTunnels("mpls: {local: 10.0.0.2, remote: 10.0.0.1, labels: [{label: 16, ttl: 0}]}"), "spec.pools.clients[0].mpls.labels[0].ttl: 0: must be 1 to 255"},
 		"VLANs of servers":         {[]string{"order: Random, seed: 7", "vlans: [{id: 5}], gateway: 48.0.1.1"}, "spec.pools.servers[0]: vlans and gateway go with clients"},
 		"VLANs to nowhere":         {[]string{"portPairOffset: 1.0.0.0,", "vlans: [{id: 5}],"}, "spec.pools.clients[0].gateway: is required with vlans"},
 		"VLAN 4095":                {[]string{"portPairOffset: 1.0.0.0,", "vlans: [{id: 5}, {id: 4095}], gateway: 16.0.1.1,"}, "spec.pools.clients[0].vlans[1].id: 4095: must be 1 to 4094"},
@@ -515,6 +529,11 @@ func tunnelled(more string) []string {
 	return []string{"portPairOffset: 1.0.0.0, ", "", `startMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1" + more + "}"}
 }
 
+// inTunnels puts clients into the tunnels of a text, without what does not go with them.
+func inTunnels(text string) []string {
+	return []string{"portPairOffset: 1.0.0.0, ", "", `startMAC: "02:00:00:00:00:01"`, text}
+}
+
 func TestTunnelsOfClientsBecomePartOfAPlan(t *testing.T) {
 	changes := tunnelled(", localCount: 2, teidStep: 16, downlinkTEID: 4294967000, qfi: 0, mirror: true")
 	got := planOf(t, Input{Profile: profile(running("web", "http", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"http": templateOf(t, webTemplate, changes...)}})
@@ -562,6 +581,40 @@ func TestVXLANOfClientsBecomesPartOfAPlan(t *testing.T) {
 		_, problems := Resolve(in)
 		if text := fmt.Sprint(problems); !strings.Contains(text, "tunnels are of UDP to port 4789; generator lab allows only 80, 2152") {
 			t.Errorf("got %s", text)
+		}
+	}
+}
+
+// Limits on ports judge what is within: neither GRE nor MPLS has ports.
+func TestGREAndMPLSOfClientsBecomePartOfAPlan(t *testing.T) {
+	const ends = "local: 10.0.0.2, localCount: 2, remote: 10.0.0.1"
+	const endsWant = `"local": "CgAAAg==", "localCount": 2, "remote": "CgAAAQ=="`
+	allowed := func(to ...spatev1.CIDR) *spatev1.TrafficGenerator {
+		return generator(func(g *spatev1.TrafficGenerator) {
+			g.Spec.Limits = &spatev1.Limits{AllowedDestinations: append(to, "16.0.0.0/8", "48.0.0.0/8"), AllowedPorts: []spatev1.PortRange{"80"}}
+		})
+	}
+	for text, want := range map[string]string{
+		"gre: {" + ends + "}":                                       "{" + endsWant + "}",
+		"gre: {" + ends + ", key: 0, keyStep: 4294967295}":          "{" + endsWant + `, "key": 0, "keyStep": 4294967295}`,
+		"gre: {" + ends + ", key: 5, mirror: true}":                 "{" + endsWant + `, "key": 5, "mirror": true}`,
+		"mpls: {" + ends + ", labels: [{label: 16}], mirror: true}": "{" + endsWant + `, "labels": [{"label": 16}], "mirror": true}`,
+		"mpls: {" + ends + ", labels: [{label: 16}], labelStep: 2}": "{" + endsWant + `, "labels": [{"label": 16}], "labelStep": 2}`,
+		"mpls: {" + ends + ", labels: [{label: 0, trafficClass: 7, ttl: 255}, {label: 1048575}], downlinkLabel: 3}": "{" + endsWant +
+			`, "labels": [{"trafficClass": 7, "ttl": 255}, {"label": 1048575}], "downlinkLabel": 3}`,
+	} {
+		template := templateOf(t, webTemplate, inTunnels(text)...)
+		in := Input{Profile: profile(running("web", "http", "east", "west")), Generator: allowed("10.0.0.0/30"), Templates: map[string]*spatev1.ASTFTemplate{"http": template}}
+		pool := planOf(t, in).Pools[0]
+		if strings.HasPrefix(text, "gre") {
+			isJSON(t, pool.Gre, want)
+		} else {
+			isJSON(t, pool.Mpls, want)
+		}
+		in.Generator = allowed("10.0.0.2/31")
+		_, problems := Resolve(in)
+		if told := fmt.Sprint(problems); !strings.Contains(told, "tunnels lead to 10.0.0.1; generator lab allows only") {
+			t.Errorf("%s: got %s", text, told)
 		}
 	}
 }

@@ -306,7 +306,7 @@ func TestAnOperatorOfOneNamespaceAndItsUninstallJobHaveTheirRightsThereAlone(t *
 	}
 }
 
-func TestArtifactHubHasEveryKindAndImage(t *testing.T) {
+func TestArtifactHubHasEveryKindImageAndSource(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(root, "charts/spate/Chart.yaml"))
 	if err != nil {
@@ -314,6 +314,9 @@ func TestArtifactHubHasEveryKindAndImage(t *testing.T) {
 	}
 	var chart struct {
 		AppVersion  string            `json:"appVersion"`
+		Home        string            `json:"home"`
+		Icon        string            `json:"icon"`
+		Sources     []string          `json:"sources"`
 		Annotations map[string]string `json:"annotations"`
 	}
 	if err := yaml.Unmarshal(text, &chart); err != nil {
@@ -346,5 +349,25 @@ func TestArtifactHubHasEveryKindAndImage(t *testing.T) {
 	}
 	if len(images) != 2 || len(examples) == 0 {
 		t.Errorf("%d images, %d examples", len(images), len(examples))
+	}
+	// The site of the documents has the icon.
+	icon, ofSite := strings.CutPrefix(chart.Icon, chart.Home+"/docs/")
+	if _, err := os.Stat(filepath.Join(root, "docs", icon)); err != nil || !ofSite || icon == "" {
+		t.Errorf("icon %q of the site %q: %v", chart.Icon, chart.Home, err)
+	}
+	if len(chart.Sources) == 0 {
+		t.Error("the chart does not say where its sources are")
+	}
+	repository, err := os.ReadFile(filepath.Join(root, "charts/artifacthub-repo.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hub struct {
+		RepositoryID string `json:"repositoryID"`
+		Owners       []struct{ Name, Email string }
+		Ignore       []struct{ Name, Version string }
+	}
+	if err := yaml.UnmarshalStrict(repository, &hub); err != nil || len(hub.Owners) == 0 {
+		t.Errorf("artifacthub-repo.yml: %+v, %v", hub, err)
 	}
 }

@@ -41,6 +41,10 @@ type AddressPoolApplyConfiguration struct {
 	GTPU *GTPUTunnelsApplyConfiguration `json:"gtpu,omitempty"`
 	// vxlan puts the clients' frames into VXLAN; they pass as they are when absent.
 	VXLAN *VXLANTunnelsApplyConfiguration `json:"vxlan,omitempty"`
+	// gre puts the clients' packets into GRE; they pass as they are when absent.
+	GRE *GRETunnelsApplyConfiguration `json:"gre,omitempty"`
+	// mpls puts the clients' packets behind MPLS labels; they pass as they are when absent.
+	MPLS *MPLSTunnelsApplyConfiguration `json:"mpls,omitempty"`
 	// vlans tag the clients' frames, the outermost first; as the port's when absent. Frames to a client with other tags are foreign.
 	VLANs []VLANTagApplyConfiguration `json:"vlans,omitempty"`
 	// gateway is the next hop of the clients' frames, in their vlans; the port's when absent.
@@ -156,6 +160,22 @@ func (b *AddressPoolApplyConfiguration) WithGTPU(value *GTPUTunnelsApplyConfigur
 // If called multiple times, the VXLAN field is set to the value of the last call.
 func (b *AddressPoolApplyConfiguration) WithVXLAN(value *VXLANTunnelsApplyConfiguration) *AddressPoolApplyConfiguration {
 	b.VXLAN = value
+	return b
+}
+
+// WithGRE sets the GRE field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the GRE field is set to the value of the last call.
+func (b *AddressPoolApplyConfiguration) WithGRE(value *GRETunnelsApplyConfiguration) *AddressPoolApplyConfiguration {
+	b.GRE = value
+	return b
+}
+
+// WithMPLS sets the MPLS field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MPLS field is set to the value of the last call.
+func (b *AddressPoolApplyConfiguration) WithMPLS(value *MPLSTunnelsApplyConfiguration) *AddressPoolApplyConfiguration {
+	b.MPLS = value
 	return b
 }
 

@@ -21,7 +21,7 @@ type BaselineSnapshotApplyConfiguration struct {
 	UID *types.UID `json:"uid,omitempty"`
 	// profile that it executed, as in its metrics.
 	Profile *apiv1alpha1.ObjectName `json:"profile,omitempty"`
-	// completionTime is when it ended and was judged.
+	// completionTime is when it ended, with its verdict.
 	CompletionTime *v1.Time `json:"completionTime,omitempty"`
 	// outcome of its verdict when its result was copied: Passed or Failed.
 	Outcome *apiv1alpha1.VerdictOutcome `json:"outcome,omitempty"`

@@ -35,7 +35,7 @@ type ResolvedRunApplyConfiguration struct {
 	Timing *RunTimingApplyConfiguration `json:"timing,omitempty"`
 	// stages of the measured phase.
 	Stages []ResolvedStageApplyConfiguration `json:"stages,omitempty"`
-	// thresholds that the result is judged by. Those of a profile may be changed until the next run.
+	// thresholds that are evaluated on the result. Those of a profile may be changed until the next run.
 	Thresholds []ThresholdApplyConfiguration `json:"thresholds,omitempty"`
 	// baseline is the run that the result is compared with.
 	Baseline *BaselineSnapshotApplyConfiguration `json:"baseline,omitempty"`

@@ -57,10 +57,10 @@ type TrafficDefinitionApplyConfiguration struct {
 	// drain is how long the run waits for packets in flight after the last was sent.
 	Drain *apiv1alpha1.Duration `json:"drain,omitempty"`
 	// stages are parts of the measured phase with a rate each, one after the other without a pause, such as a ramp, a soak, a spike and a
-	// recovery. They replace rate, duration and rampUp. Each is judged by itself, and the run by thresholds too.
+	// recovery. They replace rate, duration and rampUp. Each is evaluated by itself, and the run by thresholds too.
 	Stages []StageApplyConfiguration `json:"stages,omitempty"`
 	// thresholds the result must meet for the run to pass. Without any, a valid run passes. When those of a profile change, the latest run
-	// is judged by the new ones; nothing is sent.
+	// is evaluated by the new ones; nothing is sent.
 	Thresholds []ThresholdApplyConfiguration `json:"thresholds,omitempty"`
 	// generatorTolerance is how many late, dropped or missed packets of the generator itself are accepted. Beyond it the run is invalid
 	// with reason GeneratorLimited.

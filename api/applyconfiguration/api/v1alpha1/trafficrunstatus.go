@@ -25,7 +25,7 @@ type TrafficRunStatusApplyConfiguration struct {
 	PrepareTime *metav1.Time `json:"prepareTime,omitempty"`
 	// trafficStartTime is the instant at which all engines started to send.
 	TrafficStartTime *metav1.MicroTime `json:"trafficStartTime,omitempty"`
-	// completionTime is when the run ended and was judged.
+	// completionTime is when the run ended, with its verdict.
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 	// resolved is what the run executes; absent until it is admitted to its generator.
 	Resolved *ResolvedRunApplyConfiguration `json:"resolved,omitempty"`

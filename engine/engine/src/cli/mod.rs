@@ -17,6 +17,7 @@ mod staging;
 mod worker_groups;
 
 use crate::plan::MAX_PLAN_BYTES;
+use crate::version::version;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::process::ExitCode;
 
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(
     name = "spate-engine",
-    version,
+    version = version(),
     after_help = "Exit codes: 0 done; 1 failed, or the run is not what was asked for; 2 wrong usage.\n\n\
         Examples:\n  \
         spate-engine run --plan plan.json --port l=loopback --hugepages none\n  \

@@ -7,6 +7,7 @@ use super::{machine, receivers, stats};
 use crate::datapath::{BondMember, CopyMode, LacpState, PortDevice, PortInfo, StampedBy};
 use crate::machine::Facts;
 use crate::plan::{MAX_PLAN_BYTES, decode, rate, validate};
+use crate::version::version;
 use contract::engine_server;
 use contract::*;
 use prost::bytes::{Bytes, BytesMut};
@@ -61,7 +62,7 @@ impl engine_server::Engine for Service {
     async fn get_info(&self, _: Request<GetInfoRequest>) -> Result<Response<GetInfoResponse>, Status> {
         let now_ns = self.engine.now_ns();
         Ok(Response::new(GetInfoResponse {
-            version: env!("CARGO_PKG_VERSION").into(),
+            version: version().into(),
             contract_minor: CONTRACT_MINOR,
             ports: self.engine.datapath().ports().iter().map(port_info).collect(),
             workers: self.engine.datapath().worker_counters().len() as u32,

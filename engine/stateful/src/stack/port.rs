@@ -133,7 +133,10 @@ impl Port {
     /// The MAC of the next hop of frames that answer a packet.
     #[inline]
     pub(super) fn back_to(&self, packet: &Packet<'_>) -> [u8; 6] {
-        self.group_mac(packet.source).unwrap_or(packet.source_mac)
+        match self.group_mac(packet.source) {
+            Some(group) => group,
+            None => packet.source_mac,
+        }
     }
 
     /// Whether a packet can come from an address (RFC 1122 section 4.2.3.10): a host's, or a multicast one if that is allowed.

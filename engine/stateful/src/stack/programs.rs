@@ -18,12 +18,15 @@ impl Stack {
             if flow.has(is::PROGRAM_ENDED) || flow.waits_for_more(&side.program) {
                 return;
             }
-            let first = index as usize * self.variables_each;
+            let variables: &mut [i64] = match self.variables_each {
+                0 => &mut [],
+                each => &mut self.variables[index as usize * each..][..each],
+            };
             let mut machine = Machine {
                 program: &side.program,
                 payloads: &self.scenario.payloads,
                 backlogs: &mut self.backlogs,
-                variables: &mut self.variables[first..first + self.variables_each],
+                variables,
                 seed: side.seed,
                 reader: self.readers.as_mut().map(|readers| readers.of(index, usize::from(flow.side))),
             };

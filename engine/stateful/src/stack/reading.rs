@@ -4,15 +4,14 @@ use super::Stack;
 use crate::{application::reader::Readers, counters::Count, flow::is, packet::Segment};
 
 impl Stack {
-    /// A segment of a flow arrives, where readers are. Whether its program may go on.
+    /// A segment of a flow arrives. It is looked through if there are readers. Whether the flow's program may go on.
     pub(super) fn input_and_read(&mut self, index: u32, s: &Segment<'_>, ecn: u8) -> bool {
         let flow = &self.flows[index];
         let side = usize::from(flow.side);
-        let Some(readers) = &mut self.readers else { return false };
-        let room = readers.room(index, side, flow, s);
+        let room = self.readers.as_mut().map_or(usize::MAX, |readers| readers.room(index, side, flow, s));
         let (flow, mut cx, backlogs) = self.parts(index);
         let progress = if room >= s.payload.len() {
-            flow.input(s, ecn, &mut cx, backlogs)
+            flow.input(s, || *s, ecn, &mut cx, backlogs)
         } else {
             // As if the rest had been lost; what it acknowledges holds.
             cx.counters.one(Count::OutOfOrderDropped);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What becomes of a frame that arrives: its flow is found, or a server's begins; what is of no open flow is answered, counted or left to others.
 use spate_arch::fetch;
-use spate_net::fast::{self, Bits, V4, V6};
+use spate_net::{
+    ethernet::macs,
+    fast::{self, Bits, Family, V4, V6},
+};
 
 use super::{
     ANSWERS, Stack, Tuple, is_client,
@@ -17,17 +20,24 @@ use crate::{
     packet::{
         Below, Content, Datagram, Ends, Error, Head, Packet, Plain, Reject, Segment, destination, echo_request, flag,
     },
-    slab::NONE,
     tcp::Instant,
 };
 
 /// What is known of a frame before it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hints {
+pub struct Hints<'a> {
     /// The port's device has verified the checksum of the TCP segment that is in it.
     pub verified: bool,
     /// What [`Stack::look_ahead`] gave for it.
-    pub hash: Option<u32>,
+    pub ahead: Option<&'a Ahead>,
+}
+
+/// What is found of a frame before its turn to be received: it holds however many others are received in between.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ahead {
+    hash: u32,
+    /// The slot of the flow that the frame most likely is of; none may have it any more, or another flow.
+    index: u32,
 }
 
 /// Outcome of demultiplexing one frame.
@@ -63,12 +73,12 @@ impl Stack {
         self.receive_hinted(port, frame, Hints::default(), now_ns)
     }
 
-    /// Frames are about to be received: what finds their flows, and the flows, is fetched for all at once. Gives a hash for each.
+    /// Frames are about to be received: what finds their flows, and the flows, is fetched for all at once. Gives what it finds of each.
     #[inline]
-    pub fn look_ahead<'a>(&self, frames: impl Iterator<Item = &'a [u8]>, hashes: &mut [u32]) {
+    pub fn look_ahead<'a>(&self, frames: impl Iterator<Item = &'a [u8]>, found: &mut [Ahead]) {
         let keys = &self.secrets.hash;
         let mut count = 0;
-        for (frame, hash) in frames.zip(hashes.iter_mut()) {
+        for (frame, Ahead { hash, .. }) in frames.zip(found.iter_mut()) {
             *hash = fast::ends::<V4>(frame).map_or(0, |(Bits(source), Bits(destination), ports, udp)| {
                 let (remote_port, local_port) = ((ports >> 16) as u16, ports as u16);
                 Key { local: destination, remote: source, local_port, remote_port, kind: kind(udp, false) }.hash(keys)
@@ -82,24 +92,20 @@ impl Stack {
             self.table.fetch(*hash);
             count += 1;
         }
-        hashes[..count].iter().for_each(|hash| self.fetch_flow(*hash));
-    }
-
-    /// Fetches the flow that a hash most likely is of.
-    #[inline]
-    fn fetch_flow(&self, hash: u32) {
-        let index = self.table.first(hash);
-        if index != NONE {
-            fetch(&self.flows[index]);
-            if let Some(upper) = self.uppers.get(index as usize) {
-                fetch(upper);
+        for Ahead { hash, index } in &mut found[..count] {
+            *index = self.table.first(*hash);
+            if let Some(flow) = self.flows.get(*index) {
+                fetch(flow);
+                if let Some(upper) = self.uppers.get(*index as usize) {
+                    fetch(upper);
+                }
             }
         }
     }
 
     /// As `receive`, of a frame of which something is known.
     #[inline(always)]
-    pub fn receive_hinted(&mut self, port: usize, frame: &[u8], hints: Hints, now_ns: u64) -> Received {
+    pub fn receive_hinted(&mut self, port: usize, frame: &[u8], hints: Hints<'_>, now_ns: u64) -> Received {
         if let Some(refused) = self.refused_by_mac(port, frame) {
             return refused;
         }
@@ -109,7 +115,7 @@ impl Stack {
     }
 
     #[inline(never)]
-    fn receive_v4(&mut self, port: usize, frame: &[u8], hints: Hints) -> Received {
+    fn receive_v4(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
         if let Some(plain) = Plain::<V4, Segment<'_>>::read(frame, hints.verified) {
             let s = &plain.content;
             let key = Key {
@@ -120,70 +126,77 @@ impl Stack {
                 kind: kind(false, false),
             };
             let keys = &self.secrets.hash;
-            let hash = hints.hash.unwrap_or_else(|| key.hash(keys));
+            let hash = hints.ahead.map_or_else(|| key.hash(keys), |ahead| ahead.hash);
             debug_assert_eq!(hash, key.hash(keys), "of another frame");
-            let found = self.table.find(hash, |index| key.is(&self.flows[index]));
-            if let Some(index) = found {
-                return self.receive_known(port, index, frame, s, plain.ecn);
+            if let Some(index) = self.find_hinted(hash, hints, |index| key.is(&self.flows[index])) {
+                return self.receive_known(
+                    port,
+                    index,
+                    frame,
+                    (s, || Plain::<V4, Segment<'_>>::again(frame)),
+                    plain.ecn,
+                );
             }
-            return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), s, hash);
+            return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), *s, hash);
         }
-        self.receive_other(port, frame, hints)
+        self.receive_other::<V4>(port, frame, hints)
     }
 
     #[inline(never)]
-    fn receive_v6(&mut self, port: usize, frame: &[u8], hints: Hints) -> Received {
+    fn receive_v6(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
         if let Some(plain) = Plain::<V6, Segment<'_>>::read(frame, hints.verified) {
             let s = &plain.content;
             let (local, remote) = (plain.destination, plain.source);
             let tuple = Tuple { local, remote, local_port: s.destination_port, remote_port: s.source_port };
-            let (hash, found) = self.look_up_v6(&tuple, false, hints);
-            if let Some(index) = found {
-                return self.receive_known(port, index, frame, s, plain.ecn);
+            let hash = self.hash_of(&tuple, false, hints);
+            let kind = kind(false, true);
+            if let Some(index) = self.find_hinted(hash, hints, |index| self.is_between(index, &tuple, kind)) {
+                return self.receive_known(
+                    port,
+                    index,
+                    frame,
+                    (s, || Plain::<V6, Segment<'_>>::again(frame)),
+                    plain.ecn,
+                );
             }
-            return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), s, hash);
+            return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), *s, hash);
         }
-        self.receive_other_v6(port, frame, hints)
+        self.receive_other::<V6>(port, frame, hints)
     }
 
+    /// As `receive_v4` and `receive_v6`, of what is no plain segment: most of it is plain all the same.
     #[inline(never)]
-    fn receive_other_v6(&mut self, port: usize, frame: &[u8], hints: Hints) -> Received {
-        let Some(plain) = Plain::<V6, Datagram<'_>>::read_udp(frame) else {
+    fn receive_other<F: Family>(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
+        let Some(plain) = Plain::<F, Datagram<'_>>::read_udp(frame) else {
             return self.receive_any(port, frame, hints.verified);
         };
         let (packet, d) = (plain.packet(frame, Content::Udp(plain.content)), &plain.content);
         let tuple = Tuple::of(&packet, d.source_port, d.destination_port);
-        let (hash, index) = self.look_up_v6(&tuple, true, hints);
-        self.receive_udp(port, &packet, d, &Wanted { tuple, hash, index })
-    }
-
-    /// As `receive_v4`, of what is no plain segment: most of it is plain all the same.
-    #[inline(never)]
-    fn receive_other(&mut self, port: usize, frame: &[u8], hints: Hints) -> Received {
-        let Some(plain) = Plain::<V4, Datagram<'_>>::read_udp(frame) else {
-            return self.receive_any(port, frame, hints.verified);
-        };
-        let (packet, d) = (plain.packet(frame, Content::Udp(plain.content)), &plain.content);
-        let tuple = Tuple::of(&packet, d.source_port, d.destination_port);
-        let hash = self.hash_of(&tuple, true, hints);
-        let index = self.find(&tuple, true, hash);
+        let (hash, kind) = (self.hash_of(&tuple, true, hints), kind(true, tuple.local.is_v6()));
+        let index = self.find_hinted(hash, hints, |index| self.is_between(index, &tuple, kind));
         self.receive_udp(port, &packet, d, &Wanted { tuple, hash, index })
     }
 
     /// What finds the flow between these, which may be known of the frame.
     #[inline(always)]
-    fn hash_of(&self, tuple: &Tuple, udp: bool, hints: Hints) -> u32 {
+    fn hash_of(&self, tuple: &Tuple, udp: bool, hints: Hints<'_>) -> u32 {
         let keys = &self.secrets.hash;
-        let hash = hints.hash.unwrap_or_else(|| Key::of(tuple, udp, keys).hash(keys));
+        let hash = hints.ahead.map_or_else(|| Key::of(tuple, udp, keys).hash(keys), |ahead| ahead.hash);
         debug_assert_eq!(hash, Key::of(tuple, udp, keys).hash(keys), "of another frame");
         hash
     }
 
-    /// The flow over IPv6 between these, and what finds it.
+    /// The flow of a frame with this hash that `is` says it is: most often that which was found ahead.
     #[inline(always)]
-    fn look_up_v6(&self, tuple: &Tuple, udp: bool, hints: Hints) -> (u32, Option<u32>) {
-        let (hash, kind) = (self.hash_of(tuple, udp, hints), kind(udp, true));
-        (hash, self.table.find(hash, |index| self.is_between(index, tuple, kind)))
+    fn find_hinted(&self, hash: u32, hints: Hints<'_>, is: impl Fn(u32) -> bool) -> Option<u32> {
+        if let Some(&Ahead { index, .. }) = hints.ahead
+            // One that has ended may be in no table any more.
+            && self.flows.get(index).is_some_and(|flow| flow.state != State::Closed)
+            && is(index)
+        {
+            return Some(index);
+        }
+        self.table.find(hash, is)
     }
 
     /// What a frame is if its destination MAC says that it is for none of a port's stations: the port's own, and those of clients
@@ -262,7 +275,7 @@ impl Stack {
     fn receive_packet(&mut self, port: usize, frame: &[u8], packet: &Packet<'_>, wanted: &Wanted) -> Received {
         match (&packet.content, wanted.index) {
             (Content::Tcp(segment), Some(index)) => self.receive_rare(port, index, frame, segment, packet.ecn),
-            (Content::Tcp(segment), None) => self.receive_unknown(port, packet, segment, wanted.hash),
+            (Content::Tcp(segment), None) => self.receive_unknown(port, packet, *segment, wanted.hash),
             (Content::Udp(datagram), _) => self.receive_udp(port, packet, datagram, wanted),
             (Content::Icmp(error), _) => self.receive_icmp_error(port, error, wanted),
         }
@@ -317,16 +330,23 @@ impl Stack {
     /// As `receive_known`, of what is not plain: one function for all that reads such.
     #[inline(never)]
     fn receive_rare(&mut self, port: usize, index: u32, frame: &[u8], s: &Segment<'_>, ecn: u8) -> Received {
-        self.receive_known(port, index, frame, s, ecn)
+        self.receive_known(port, index, frame, (s, || *s), ecn)
     }
 
-    /// A segment of a flow. It is all that is read of the frame, but for what is rare.
+    /// A segment of a flow, and the same read again (see `Flow::input`). It is all that is read of the frame, but for what is rare.
     #[inline(always)]
-    fn receive_known(&mut self, port: usize, index: u32, frame: &[u8], s: &Segment<'_>, ecn: u8) -> Received {
+    fn receive_known<'a>(
+        &mut self,
+        port: usize,
+        index: u32,
+        frame: &[u8],
+        (s, again): (&Segment<'_>, impl FnOnce() -> Segment<'a>),
+        ecn: u8,
+    ) -> Received {
         let flow = &self.flows[index];
         if flow.state == State::TimeWait
             && s.flags & (flag::SYN | flag::ACK | flag::RST) == flag::SYN
-            && self.may_be_reused(index, s)
+            && self.may_be_reused(index, s.timestamps(), s.seq)
         {
             self.side(index).counters.one(Count::TimeWaitReused);
             self.flows[index].state = State::Closed;
@@ -338,53 +358,56 @@ impl Stack {
             return self.receive_any(port, frame, false);
         }
         if flow.is_stranger(s) {
-            return self.receive_strange(port, index, frame, s);
+            return self.receive_strange(port, index, frame);
         }
-        self.note_before(index);
-        let flow = &self.flows[index];
-        if self.first_bytes_choose
-            && !s.payload.is_empty()
-            && s.seq == flow.rcv_nxt
-            && !self.choose(index, port, s.payload)
-        {
-            self.settle(index);
+        if self.looks_into {
+            self.input_looked_into(index, port, again(), ecn);
             return Received::Taken;
         }
-        let progress = if self.readers.is_some() {
-            self.input_and_read(index, s, ecn)
-        } else {
-            let (flow, mut cx, backlogs) = self.parts(index);
-            flow.input(s, ecn, &mut cx, backlogs)
-        };
-        if progress && !self.flows[index].has(is::PROGRAM_ENDED) {
+        let (flow, mut cx, backlogs) = self.parts(index);
+        if flow.input(s, again, ecn, &mut cx, backlogs) && !flow.has(is::PROGRAM_ENDED) {
             self.go_on(index);
         }
         self.settle(index);
         Received::Taken
     }
 
+    /// A segment of a flow arrives where more is done with segments than TCP does.
+    #[inline(never)]
+    fn input_looked_into(&mut self, index: u32, port: usize, s: Segment<'_>, ecn: u8) {
+        self.note_before(index);
+        let next = !s.payload.is_empty() && s.seq == self.flows[index].rcv_nxt;
+        let chosen = !(self.first_bytes_choose && next) || self.choose(index, port, s.payload);
+        if chosen && self.input_and_read(index, &s, ecn) && !self.flows[index].has(is::PROGRAM_ENDED) {
+            self.go_on(index);
+        }
+        self.settle(index);
+    }
+
     #[cold]
-    fn receive_strange(&mut self, port: usize, index: u32, frame: &[u8], s: &Segment<'_>) -> Received {
+    fn receive_strange(&mut self, port: usize, index: u32, frame: &[u8]) -> Received {
         let side = usize::from(self.flows[index].side);
         self.sides[side].counters.received(self.now.ns);
         self.sides[side].counters.one(Count::AcksOfUnsent);
-        if let Ok(packet) = Packet::read(frame) {
+        if let Ok(packet) = Packet::read(frame)
+            && let Content::Tcp(s) = &packet.content
+        {
             self.refuse(port, &packet, s, side);
         }
         Received::Taken
     }
 
     /// RFC 6191, RFC 9293 section 3.10.7.4: a SYN beyond what a server's flow in TIME-WAIT has seen.
-    fn may_be_reused(&self, index: u32, s: &Segment<'_>) -> bool {
+    fn may_be_reused(&self, index: u32, timestamps: Option<(u32, u32)>, seq: u32) -> bool {
         let flow = &self.flows[index];
-        let newer = match s.timestamps() {
+        let newer = match timestamps {
             Some((value, _)) if flow.has(is::TIMESTAMPS) => seq_before(flow.ts_recent, value),
             _ => false,
         };
-        !flow.has(is::CLIENT) && (newer || seq_before(flow.rcv_nxt, s.seq))
+        !flow.has(is::CLIENT) && (newer || seq_before(flow.rcv_nxt, seq))
     }
 
-    fn receive_unknown(&mut self, port: usize, packet: &Packet<'_>, s: &Segment<'_>, hash: u32) -> Received {
+    fn receive_unknown(&mut self, port: usize, packet: &Packet<'_>, s: Segment<'_>, hash: u32) -> Received {
         if !self.ports[port].may_be_source(packet.source) {
             return Received::Foreign;
         }
@@ -402,7 +425,7 @@ impl Stack {
             let isn = self.initial_sequence(tuple);
             self.note_before(index);
             let (flow, mut cx, _) = self.parts(index);
-            flow.accept(s, isn, &mut cx);
+            flow.accept(&s, isn, &mut cx);
             self.settle(index);
             return Received::Taken;
         }
@@ -411,7 +434,7 @@ impl Stack {
             return Received::Elsewhere;
         }
         if !s.has(flag::RST) {
-            self.refuse(port, packet, s, side);
+            self.refuse(port, packet, &s, side);
         }
         Received::Taken
     }
@@ -421,16 +444,13 @@ impl Stack {
         if self.sides[side].tunables.blackhole || self.ports[port].answers.len() == ANSWERS {
             return;
         }
-        let mut macs = [0; 12];
-        macs[..6].copy_from_slice(&self.ports[port].back_to(packet));
         let own = if self.sides[side].own_macs {
             self.found.own_mac(&self.scenario.pools, side / 2, packet.destination)
         } else {
             None
         };
-        macs[6..].copy_from_slice(&own.unwrap_or(self.ports[port].link.mac));
         let below = Below {
-            macs,
+            macs: macs(self.ports[port].back_to(packet), own.unwrap_or(self.ports[port].link.mac)),
             ends: Ends::of(packet.destination, packet.source),
             tos: 0,
             ttl: self.sides[side].tunables.ttl,

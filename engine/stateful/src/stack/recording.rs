@@ -12,6 +12,7 @@ impl Stack {
     /// Flows that begin from now on are recorded. Takes all memory that this needs.
     pub fn record(&mut self, recorder: Recorder) {
         self.records = Some(Box::new(Records::new(self.flows.capacity(), recorder)));
+        self.looks_into = true;
     }
 
     /// Whether flows that end from now on are cut off.

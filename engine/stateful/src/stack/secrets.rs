@@ -54,20 +54,21 @@ impl Secrets {
     /// Where the sequence numbers of a connection begin, but for the clock.
     #[inline]
     pub(super) fn sequence(&self, tuple: &Tuple) -> u32 {
-        let mut bytes = [0; 36];
+        let (local, remote) = (tuple.local.0, tuple.remote.0);
         let ports = u32::from(tuple.local_port) << 16 | u32::from(tuple.remote_port);
-        let hash = match (tuple.local.as_v4(), tuple.remote.as_v4()) {
-            (Some(local), Some(remote)) => {
-                bytes[..8].copy_from_slice(&(u64::from(local) << 32 | u64::from(remote)).to_le_bytes());
-                bytes[8..12].copy_from_slice(&ports.to_le_bytes());
-                self.sequence.hash(&bytes[..12])
-            }
-            _ => {
-                bytes[..16].copy_from_slice(&tuple.local.0.to_le_bytes());
-                bytes[16..32].copy_from_slice(&tuple.remote.0.to_le_bytes());
-                bytes[32..].copy_from_slice(&ports.to_le_bytes());
-                self.sequence.hash(&bytes)
-            }
+        // Both are of one family.
+        let hash = if tuple.local.is_v6() {
+            let mut bytes = [0; 36];
+            bytes[..16].copy_from_slice(&local.to_le_bytes());
+            bytes[16..32].copy_from_slice(&remote.to_le_bytes());
+            bytes[32..].copy_from_slice(&ports.to_le_bytes());
+            self.sequence.hash(&bytes)
+        } else {
+            let mut bytes = [0; 12];
+            bytes[..4].copy_from_slice(&(remote as u32).to_le_bytes());
+            bytes[4..8].copy_from_slice(&(local as u32).to_le_bytes());
+            bytes[8..].copy_from_slice(&ports.to_le_bytes());
+            self.sequence.hash(&bytes)
         };
         hash as u32
     }

@@ -48,8 +48,14 @@ impl Stack {
             let due = &due[..count];
             for entry in due {
                 // Else it has ended before, or waits again.
-                let flow = &self.flows[entry.index];
-                if flow.state == State::TimeWait && flow.link.is_elsewhere(entry.at) {
+                let flow = &mut self.flows[entry.index];
+                if flow.state != State::TimeWait || !flow.link.is_elsewhere(entry.at) {
+                    continue;
+                }
+                if flow.ends_at(entry.at) {
+                    flow.state = State::Closed;
+                    self.forget(entry.index);
+                } else {
                     self.time_has_come(entry.index);
                 }
             }

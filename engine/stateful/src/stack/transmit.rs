@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sending: answers to segments of no open flow first, then flows in turn.
+use spate_net::ethernet::macs;
+
 use super::Stack;
 use crate::{
     Address,
@@ -78,7 +80,7 @@ impl Stack {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn turn(&mut self, index: u32, port: usize, out: &mut impl Output) -> SendOutcome {
         let flow = &self.flows[index];
         let ends = if flow.has(is::V6) {
@@ -89,20 +91,18 @@ impl Stack {
         };
         let flow = &mut self.flows[index];
         let side = &self.sides[usize::from(flow.side)];
-        let mut macs = [0; 12];
-        macs[..6].copy_from_slice(&flow.remote_mac);
-        macs[6..].copy_from_slice(&self.ports[port].link.mac);
+        let mut source = self.ports[port].link.mac;
         if side.own_macs {
             let client = match ends {
                 Ends::V4 { source, .. } => Address::v4(source),
                 Ends::V6 { source, .. } => source,
             };
             if let Some(mac) = self.found.own_mac(&self.scenario.pools, flow.template(), client) {
-                macs[6..].copy_from_slice(&mac);
+                source = mac;
             }
         }
         let below = Below {
-            macs,
+            macs: macs(flow.remote_mac, source),
             ends,
             tos: side.tunables.tos,
             ttl: side.tunables.ttl,
@@ -119,8 +119,8 @@ impl Stack {
             tunables: &side.tunables,
         };
         if flow.state == State::Datagrams {
-            let before = cx.counters.get(Count::MessagesSent);
-            let turn = flow.output_datagrams(&mut cx, &from, out);
+            let (before, below) = (cx.counters.get(Count::MessagesSent), below);
+            let turn = flow.output_datagrams(&mut cx.copy(), &Sources { below: &below, ..from }, out);
             let sent = side.counters.get(Count::MessagesSent) - before;
             if let Some(replies) = &mut self.replies {
                 replies[index as usize].sent(sent, self.now.ns);

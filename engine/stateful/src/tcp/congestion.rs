@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The congestion window: slow start and NewReno (RFC 5681), CUBIC (RFC 9438).
-use super::Context;
+use super::{Context, Instant};
 use crate::{
     flow::{Flow, is},
-    scenario::CongestionControl,
+    scenario::{CongestionControl, Tunables},
 };
 
 /// CUBIC's constants (RFC 9438 section 4.6 and 5).
@@ -14,12 +14,12 @@ const K_TICK: f64 = 1_048_576e-9;
 
 impl Flow {
     /// The window with which a connection starts, and starts again after a pause (RFC 6928, RFC 5681 section 4.1).
-    pub(super) fn initial_cwnd(&self, cx: &Context<'_>) -> u32 {
-        u32::from(cx.tunables.initial_window) * u32::from(self.mss)
+    pub(super) fn initial_cwnd(&self, tunables: &Tunables) -> u32 {
+        u32::from(tunables.initial_window) * u32::from(self.mss)
     }
 
     /// This many bytes were acknowledged while the window was what limited us.
-    pub(super) fn grow(&mut self, acked: u32, cx: &Context<'_>) {
+    pub(super) fn grow(&mut self, acked: u32, now: Instant, tunables: &Tunables) {
         let mss = u32::from(self.mss);
         if self.cwnd < self.ssthresh {
             // By all that was acknowledged, as peers that acknowledge many segments at once would slow it down (RFC 3465
@@ -28,9 +28,9 @@ impl Flow {
             self.cwnd = self.cwnd.saturating_add(acked).min(self.ssthresh.saturating_add(mss));
             return;
         }
-        let target = match cx.tunables.congestion_control {
+        let target = match tunables.congestion_control {
             CongestionControl::NewReno => self.cwnd.saturating_add(mss),
-            CongestionControl::Cubic => self.cubic_target(cx.now.us()),
+            CongestionControl::Cubic => self.cubic_target(now.us()),
         };
         // Evenly over a window of acknowledgements.
         if target > self.cwnd {

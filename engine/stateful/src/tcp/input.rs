@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A segment arrives (RFC 9293 section 3.10.7).
-use super::{Context, NOT_SCALED, Recovery, scale_of};
+use super::{Context, Instant, NOT_SCALED, Recovery, scale_of};
 use crate::{
     counters::Count,
     flow::{Flow, State, is, seq_before, seq_max},
@@ -40,22 +40,22 @@ impl Flow {
 
     /// Takes in what a SYN offers.
     fn agree(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) {
-        let (options, tunables) = (s.options(), cx.tunables);
-        self.mss = options.mss.unwrap_or(if self.has(is::V6) { 1220 } else { 536 }).max(64).min(tunables.mss);
+        let (offers, tunables) = (s.offers(), cx.tunables);
+        self.mss = offers.mss.unwrap_or(if self.has(is::V6) { 1220 } else { 536 }).max(64).min(tunables.mss);
         if tunables.timestamps
-            && let Some((value, _)) = options.timestamps
+            && let Some((value, _)) = offers.timestamps
         {
             self.set(is::TIMESTAMPS);
             (self.ts_recent, self.ts_recent_at) = (value, cx.now.minutes());
         }
-        if tunables.sack && options.sack_permitted {
+        if tunables.sack && offers.sack_permitted {
             self.set(is::SACK);
         }
-        self.scales = match (tunables.window_scale, options.window_scale) {
+        self.scales = match (tunables.window_scale, offers.window_scale) {
             (true, Some(scale)) => scale_of(tunables.receive_buffer) << 4 | scale,
             _ => NOT_SCALED,
         };
-        self.cwnd = self.initial_cwnd(cx);
+        self.cwnd = self.initial_cwnd(tunables);
     }
 
     /// Header prediction: from the end of the handshake to the last FIN most segments are the next in sequence, to an end without
@@ -86,12 +86,12 @@ impl Flow {
     }
 
     /// The timestamp to echo: of the segment that reaches to what was acknowledged last (RFC 7323 section 4.3).
-    #[inline]
+    #[inline(always)]
     fn note_timestamp(&mut self, s: &Segment<'_>, cx: &Context<'_>) {
         if let Some((value, _)) = s.timestamps()
             && self.has(is::TIMESTAMPS)
             && !seq_before(self.ack_sent, s.seq)
-            && (!seq_before(value, self.ts_recent) || self.has_stale_timestamp(cx))
+            && (!seq_before(value, self.ts_recent) || self.has_stale_timestamp(cx.now))
         {
             (self.ts_recent, self.ts_recent_at) = (value, cx.now.minutes());
         }
@@ -99,14 +99,20 @@ impl Flow {
 
     /// Whether the timestamp to echo is so old that a newer one may look older (RFC 7323 section 5.5).
     #[cold]
-    fn has_stale_timestamp(&self, cx: &Context<'_>) -> bool {
-        cx.now.minutes().wrapping_sub(self.ts_recent_at) >= STALE
+    fn has_stale_timestamp(&self, now: Instant) -> bool {
+        now.minutes().wrapping_sub(self.ts_recent_at) >= STALE
     }
 
     /// Takes such a segment in.
+    // As `output`: functions that are not inlined here get copies.
     #[inline(always)]
     fn input_predicted(&mut self, s: &Segment<'_>, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) {
-        self.note_timestamp(s, cx);
+        // As `note_timestamp`: it is none that was not agreed on, and not older than the last.
+        if let Some((value, _)) = s.timestamps()
+            && !seq_before(self.ack_sent, s.seq)
+        {
+            (self.ts_recent, self.ts_recent_at) = (value, cx.now.minutes());
+        }
         if self.state == State::SynReceived {
             self.established(s, cx);
         } else {
@@ -118,25 +124,33 @@ impl Flow {
         self.probes = 0;
         let len = s.payload.len() as u32;
         if len > 0 {
-            self.data(s.seq, len, cx);
+            self.next_data(len, cx);
         }
         if s.has(flag::FIN) {
-            self.take_fin(s.seq.wrapping_add(len), cx);
+            self.take_fin(s.seq.wrapping_add(len), &mut cx.copy());
         }
         if self.in_flight() == 0 && !matches!(self.state, State::TimeWait | State::Closed) {
             self.arm_idle(cx);
         }
     }
 
-    /// Whether the program may go on: something that it can wait for has happened.
+    /// Whether the program may go on: something that it can wait for has happened. `again` gives the same segment: what is seldom done with
+    /// it gets that, so that the one that is predicted stays in registers.
     #[inline(always)]
-    pub fn input(&mut self, s: &Segment<'_>, ecn: u8, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) -> bool {
+    pub fn input<'a>(
+        &mut self,
+        s: &Segment<'_>,
+        again: impl FnOnce() -> Segment<'a>,
+        ecn: u8,
+        cx: &mut Context<'_>,
+        backlogs: &mut Slab<Backlog>,
+    ) -> bool {
         cx.counters.received(cx.now.ns);
         if self.is_predicted(s, ecn) {
             self.input_predicted(s, cx, backlogs);
             return true;
         }
-        self.input_any(s, ecn, usize::MAX, cx, backlogs)
+        self.input_any(&again(), ecn, usize::MAX, &mut cx.copy(), backlogs)
     }
 
     /// The same, but no more than `most` bytes of what is new in the segment are taken in, as if the rest had been lost.
@@ -235,7 +249,7 @@ impl Flow {
 
     /// Whether a segment is of another connection between these two, of which we know nothing: it is answered with RST (RFC
     /// 9293 sections 3.10.7.3 and 3.10.7.4).
-    #[inline]
+    #[inline(always)]
     pub fn is_stranger(&self, s: &Segment<'_>) -> bool {
         matches!(self.state, State::SynSent | State::SynReceived)
             && s.has(flag::ACK)
@@ -286,7 +300,8 @@ impl Flow {
     }
 
     /// The handshake is over.
-    fn established(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) {
+    #[inline(always)]
+    fn established(&mut self, s: &Segment<'_>, cx: &Context<'_>) {
         cx.one(Count::FlowsEstablished);
         cx.counters.connected_after(self.connected_after_ns(cx.now));
         self.handshake_is_over();
@@ -296,8 +311,8 @@ impl Flow {
         self.snd_nxt = seq_max(self.snd_nxt, s.ack);
         self.recover = s.ack;
         if timed {
-            self.round_trip(cx.now.us().wrapping_sub(self.rtt_at), cx);
-        } else if self.backoff > 0 && !self.echoed_round_trip(s, cx) {
+            self.round_trip(cx.now.us().wrapping_sub(self.rtt_at), cx.counters);
+        } else if self.backoff > 0 && !self.echoed_round_trip(s.timestamps(), cx.now, cx.counters) {
             self.syn_was_lost();
         }
         if self.backoff > 1 {
@@ -322,7 +337,7 @@ impl Flow {
             cx.one(Count::MissingTimestamps);
             return false;
         };
-        if seq_before(value, self.ts_recent) && !self.has_stale_timestamp(cx) {
+        if seq_before(value, self.ts_recent) && !self.has_stale_timestamp(cx.now) {
             if self.is_late_ack(s, value, cx) {
                 return true;
             }
@@ -339,7 +354,7 @@ impl Flow {
     #[cold]
     fn is_late_ack(&self, s: &Segment<'_>, value: u32, cx: &Context<'_>) -> bool {
         let bare = s.flags & !(flag::PSH | flag::ECE | flag::CWR) == flag::ACK && s.payload.is_empty();
-        bare && s.seq == self.rcv_nxt && u64::from(self.ts_recent.wrapping_sub(value)) <= self.rto_ns(cx) >> 20
+        bare && s.seq == self.rcv_nxt && u64::from(self.ts_recent.wrapping_sub(value)) <= self.rto_ns(cx.tunables) >> 20
     }
 
     /// What of a segment lies in the window: its sequence number, data and FIN (RFC 9293 section 3.4). None, and an
@@ -538,7 +553,7 @@ impl Flow {
     }
 
     /// New data was acknowledged; with `PLAIN`, to an end without recovery state.
-    #[inline]
+    #[inline(always)]
     fn advance<const PLAIN: bool>(&mut self, s: &Segment<'_>, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) {
         let (ack, una) = (s.ack, self.snd_una);
         let acked = ack.wrapping_sub(una);
@@ -550,9 +565,11 @@ impl Flow {
             self.clear(is::TIMED);
             let us = cx.now.us().wrapping_sub(self.rtt_at);
             cx.counters.round_trip(u64::from(us) << 10);
-            self.round_trip(us, cx);
+            self.round_trip(us, cx.counters);
             self.backoff = 0;
-        } else if (self.backoff > 0 || (!PLAIN && self.any(is::RECOVERY | is::LOSS))) && self.echoed_round_trip(s, cx) {
+        } else if (self.backoff > 0 || (!PLAIN && self.any(is::RECOVERY | is::LOSS)))
+            && self.echoed_round_trip(s.timestamps(), cx.now, cx.counters)
+        {
             self.backoff = 0;
         }
         let newly = if PLAIN { 0 } else { self.take_sack(s, cx) };
@@ -565,7 +582,7 @@ impl Flow {
             self.detect_spurious(s, cx);
             self.delivered(acked, newly, cx);
         } else if self.has(is::LIMITED) {
-            self.grow(acked, cx);
+            self.grow(acked, cx.now, cx.tunables);
         }
         self.dequeue(backlogs);
         self.set(is::OUTPUT);
@@ -575,7 +592,7 @@ impl Flow {
             }
         } else if !PLAIN && self.has(is::PERSIST) && self.has_more_to_send() {
             // The probe was taken; the window is closed all the same, or `peer_window` finds it open.
-            self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
+            self.wait_until(cx.now.tick_in(self.rto_ns(cx.tunables)));
         } else {
             if !PLAIN && self.has(is::PERSIST) {
                 // It was the last: there is nothing to probe with.
@@ -589,7 +606,7 @@ impl Flow {
                 State::FinWait1 => {
                     self.state = State::FinWait2;
                 }
-                State::Closing => self.time_wait(cx),
+                State::Closing => self.time_wait(&mut cx.copy()),
                 State::LastAck => self.state = State::Closed,
                 _ => {}
             }
@@ -597,7 +614,7 @@ impl Flow {
     }
 
     /// Takes the peer's window, if the segment is not older than the last one that updated it (RFC 9293 section 3.10.7.4).
-    #[inline]
+    #[inline(always)]
     fn peer_window(&mut self, s: &Segment<'_>, window: u32, cx: &mut Context<'_>) {
         let newer = seq_before(self.snd_wl1, s.seq) || (self.snd_wl1 == s.seq && !seq_before(s.ack, self.snd_wl2));
         if !newer {
@@ -634,15 +651,27 @@ impl Flow {
     /// Processes data. True if it begins at `rcv_nxt`.
     #[inline]
     fn data(&mut self, seq: u32, len: u32, cx: &mut Context<'_>) -> bool {
-        if !matches!(self.state, State::Established | State::FinWait1 | State::FinWait2) {
-            cx.one(Count::AfterClosePackets);
-            return false;
-        }
-        if seq != self.rcv_nxt {
+        if seq != self.rcv_nxt && self.takes_data() {
             self.out_of_order(seq, len, cx);
             return false;
         }
-        self.rcv_nxt = seq.wrapping_add(len);
+        self.next_data(len, cx)
+    }
+
+    /// Whether the peer may still send data.
+    #[inline(always)]
+    fn takes_data(&self) -> bool {
+        matches!(self.state, State::Established | State::FinWait1 | State::FinWait2)
+    }
+
+    /// The same of data that begins at `rcv_nxt`.
+    #[inline(always)]
+    fn next_data(&mut self, len: u32, cx: &Context<'_>) -> bool {
+        if !self.takes_data() {
+            cx.one(Count::AfterClosePackets);
+            return false;
+        }
+        self.rcv_nxt = self.rcv_nxt.wrapping_add(len);
         self.received += u64::from(len);
         cx.one(Count::ReceivedDataPackets);
         cx.counters.add(Count::ReceivedDataBytes, u64::from(len));

@@ -86,7 +86,19 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    #[inline]
+    /// A copy, which is in memory wherever this one is.
+    #[inline(always)]
+    pub(crate) fn copy(&mut self) -> Context<'_> {
+        Context {
+            now: self.now,
+            recoveries: &mut *self.recoveries,
+            challenges: &mut *self.challenges,
+            counters: self.counters,
+            tunables: self.tunables,
+        }
+    }
+
+    #[inline(always)]
     fn one(&self, count: Count) {
         self.counters.one(count);
     }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An end sends what it owes, as far as windows and the room for frames go: segments are built when they are sent.
-use super::{Context, TIMESTAMPS_LEN};
+use super::{Context, Instant, TIMESTAMPS_LEN};
 use crate::{
     counters::Count,
     flow::{Flow, State, is, seq_before, seq_max},
     offload::Cut,
     packet::{self, Below, Head, Options, TCP_HEADER, flag},
     payload::Payload,
+    scenario::Tunables,
     sending::Backlog,
     slab::{NONE, Slab},
 };
@@ -14,7 +15,7 @@ use crate::{
 /// ECN-capable transport (RFC 3168 section 5).
 const CAPABLE: u8 = 2;
 /// Segments that one flow sends in its turn: others wait too.
-const MOST_SEGMENTS: usize = 32;
+const MOST_SEGMENTS: u32 = 32;
 
 /// Where frames go.
 pub trait Output {
@@ -70,6 +71,7 @@ pub enum SendOutcome {
 }
 
 /// What a segment is.
+#[derive(Clone, Copy)]
 pub(super) struct Plan {
     pub(super) seq: u32,
     /// Bytes of data.
@@ -83,14 +85,27 @@ pub(super) struct Plan {
 
 impl Flow {
     /// Sends what it owes and may send.
+    // Where it is inlined, what all references here are to is in registers, as long as none is given to a function that is not: to those that
+    // are rare goes one to a copy.
+    #[inline(always)]
     pub fn output(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> SendOutcome {
         let (before, idle) = (self.snd_max, self.in_flight() == 0);
-        let turn = if self.is_plain() {
-            self.send_all::<true>(cx, from, out)
-        } else {
-            match self.output_rare(cx, from, out) {
-                Ok(turn) => turn,
-                Err(turn) => return turn,
+        let mut left = MOST_SEGMENTS;
+        let plain = self.is_plain();
+        let first = if plain { self.send_next::<true>(&mut left, cx, from, out) } else { None };
+        let turn = match first {
+            Some(turn) => turn,
+            None => {
+                let (below, mut cx) = (*from.below, cx.copy());
+                let from = Sources { below: &below, ..*from };
+                if plain {
+                    self.send_more(left, &mut cx, &from, out)
+                } else {
+                    match self.output_rare(&mut cx, &from, out) {
+                        Ok(turn) => turn,
+                        Err(turn) => return turn,
+                    }
+                }
             }
         };
         if self.in_flight() > 0 && !self.has(is::PERSIST) {
@@ -136,46 +151,75 @@ impl Flow {
             }
             self.clear(is::KEEPALIVE);
         }
-        Ok(self.send_all::<false>(cx, from, out))
+        Ok(self.send_all::<false>(MOST_SEGMENTS, cx, from, out))
+    }
+
+    /// What is behind the first segment of a turn in the common case.
+    // Not inlined: what all segments of a loop have in common is computed before it, which a turn of one segment would pay for.
+    #[inline(never)]
+    fn send_more(&mut self, left: u32, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> SendOutcome {
+        self.send_all::<true>(left, cx, from, out)
     }
 
     #[inline(always)]
     fn send_all<const PLAIN: bool>(
         &mut self,
+        mut left: u32,
         cx: &mut Context<'_>,
         from: &Sources<'_>,
         out: &mut impl Output,
     ) -> SendOutcome {
-        let mut left = MOST_SEGMENTS as u32;
         while left > 0 {
-            let Some(plan) = self.plan::<PLAIN>(cx, &from.data) else {
-                self.clear(is::OUTPUT);
-                return if self.acknowledge::<PLAIN>(cx, from, out) { SendOutcome::Done } else { SendOutcome::NoRoom };
-            };
-            if let Some(cut) = out.cut()
-                && !(plan.again || plan.forced || plan.fin)
-            {
-                let segments = self.segments_together((plan.seq, plan.len), cut, left, cx, from.below);
-                if segments > 1 {
-                    if self.send_together(&plan, segments, cx, from, out) {
-                        left = left.saturating_sub(segments);
-                        continue;
-                    }
-                    if out.cut().is_some() {
-                        return SendOutcome::NoRoom;
-                    }
-                    // No memory for it now: what goes alone makes the device give some back.
-                }
-            }
-            left -= 1;
-            if !self.send_data::<PLAIN>(&plan, cx, from, out) {
-                if plan.forced {
-                    self.set(is::FORCED);
-                }
-                return SendOutcome::NoRoom;
+            if let Some(turn) = self.send_next::<PLAIN>(&mut left, cx, from, out) {
+                return turn;
             }
         }
         SendOutcome::More
+    }
+
+    /// Sends the next segment of a turn with this many left. Gives how the turn has ended, if it has.
+    #[inline(always)]
+    fn send_next<const PLAIN: bool>(
+        &mut self,
+        left: &mut u32,
+        cx: &mut Context<'_>,
+        from: &Sources<'_>,
+        out: &mut impl Output,
+    ) -> Option<SendOutcome> {
+        let Some(plan) = self.plan::<PLAIN>(cx, &from.data) else {
+            self.clear(is::OUTPUT);
+            let all = self.acknowledge::<PLAIN>(cx, from, out);
+            return Some(if all { SendOutcome::Done } else { SendOutcome::NoRoom });
+        };
+        if let Some(cut) = out.cut()
+            && !(plan.again || plan.forced || plan.fin)
+        {
+            let (mut cx, below) = (cx.copy(), *from.below);
+            let segments = self.segments_together((plan.seq, plan.len), cut, *left, &cx, &below);
+            if segments > 1 {
+                if self.send_together(plan, segments, &mut cx, &Sources { below: &below, ..*from }, out) {
+                    *left = left.saturating_sub(segments);
+                    return None;
+                }
+                if out.cut().is_some() {
+                    return Some(SendOutcome::NoRoom);
+                }
+                // No memory for it now: what goes alone makes the device give some back.
+            }
+        }
+        *left -= 1;
+        if !self.send_data::<PLAIN>(&plan, cx, from, out) {
+            if plan.forced {
+                self.set(is::FORCED);
+            }
+            return Some(SendOutcome::NoRoom);
+        }
+        // The next plan would be none, and what was sent acknowledges.
+        if PLAIN && (plan.fin || (self.snd_nxt == self.snd_end && !self.has(is::FIN_QUEUED))) {
+            self.clear(is::OUTPUT);
+            return Some(SendOutcome::Done);
+        }
+        None
     }
 
     /// What to send next, if anything may be sent.
@@ -228,11 +272,18 @@ impl Flow {
         }
         let flight = self.in_flight();
         if flight == 0 && left > 0 {
-            self.restart(cx);
+            self.restart(cx.now, cx.tunables);
         }
         let mut len = left.min(mss);
         // The buffer holds what is not acknowledged.
         let window = self.snd_wnd.min(cx.tunables.send_buffer);
+        if flight == 0 && len.max(1) <= window {
+            // There is room for it, and nothing to wait for.
+            if len > 0 && 2 * len < self.cwnd / 2 {
+                self.clear(is::LIMITED);
+            }
+            return Some(Plan { seq: self.snd_nxt, len, fin: fin && len == left, again: false, forced: false });
+        }
         let edge = self.snd_una.wrapping_add(window);
         let usable = if seq_before(self.snd_nxt, edge) { edge.wrapping_sub(self.snd_nxt) } else { 0 };
         // RFC 9293 section 3.8.6.2.1: more room than a little is waited for, unless it is the rest of a buffer of our own.
@@ -244,7 +295,7 @@ impl Flow {
                 if flight == 0 && !self.has(is::PERSIST) {
                     self.set(is::PERSIST);
                     self.clear(is::PROBE | is::REORDER);
-                    self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
+                    self.wait_until(cx.now.tick_in(self.rto_ns(cx.tunables)));
                 }
                 return None;
             }
@@ -299,11 +350,11 @@ impl Flow {
     }
 
     /// After a pause the window starts again (RFC 5681 section 4.1).
-    fn restart(&mut self, cx: &Context<'_>) {
-        let idle_ns = u64::from(cx.now.us().wrapping_sub(self.rtt_at)) << 10;
+    fn restart(&mut self, now: Instant, tunables: &Tunables) {
+        let idle_ns = u64::from(now.us().wrapping_sub(self.rtt_at)) << 10;
         // No time-out is shorter than the least.
-        if self.srtt > 0 && idle_ns > cx.tunables.minimum_rto_ns && idle_ns > self.rto_ns(cx) {
-            self.cwnd = self.cwnd.min(self.initial_cwnd(cx));
+        if self.srtt > 0 && idle_ns > tunables.minimum_rto_ns && idle_ns > self.rto_ns(tunables) {
+            self.cwnd = self.cwnd.min(self.initial_cwnd(tunables));
             // The pause is no time in which CUBIC may have grown (RFC 9438 section 5.8).
             self.epoch_at = 0;
         }
@@ -355,7 +406,7 @@ impl Flow {
     }
 
     /// The window to announce: what was announced before is never taken back.
-    #[inline]
+    #[inline(always)]
     fn window(&mut self, cx: &Context<'_>) -> u16 {
         let scale = if matches!(self.state, State::SynSent | State::SynReceived) { 0 } else { self.receive_scale() };
         let edge = self.rcv_nxt.wrapping_add(cx.tunables.receive_buffer);
@@ -532,11 +583,14 @@ impl Flow {
         from: &Sources<'_>,
         out: &mut impl Output,
     ) -> bool {
+        if PLAIN {
+            return !self.has(is::ACK_NOW) || self.send_bare::<true>(self.snd_max, cx, from, out);
+        }
         while self.has(is::ACK_NOW) {
-            if !self.send_bare::<PLAIN>(self.snd_max, cx, from, out) {
+            if !self.send_bare::<false>(self.snd_max, cx, from, out) {
                 return false;
             }
-            if !PLAIN && self.recovery != NONE {
+            if self.recovery != NONE {
                 let unanswered = &mut cx.recoveries[self.recovery].unanswered;
                 *unanswered = unanswered.saturating_sub(1);
                 if *unanswered > 0 && !self.has(is::SACK) {
@@ -599,7 +653,7 @@ impl Flow {
         }
         let Some(frame) = out.frame(from.below.len() + TCP_HEADER + options.len()) else { return false };
         let head = self.head(self.snd_una, flags, cx);
-        from.below.write_tcp(frame, &head, &options, (0, 0));
+        from.below.write_syn(frame, &head, &options);
         if self.snd_max == self.snd_una {
             // The first: it is answered, and waited for, from now on.
             self.rtt_at = cx.now.us();

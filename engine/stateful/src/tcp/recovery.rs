@@ -378,7 +378,7 @@ impl Flow {
     }
 
     /// Estimate of the bytes in the network (RFC 6675 section 4).
-    #[inline]
+    #[inline(always)]
     pub(super) fn pipe(&self, cx: &Context<'_>) -> u32 {
         if self.recovery != NONE {
             return self.pipe_of(&cx.recoveries[self.recovery]);
@@ -587,7 +587,7 @@ impl Flow {
             self.queue_cwr();
         }
         if self.has(is::LIMITED) {
-            self.grow(acked, cx);
+            self.grow(acked, cx.now, cx.tunables);
         }
         if !self.has(is::LOSS) {
             self.detect_loss(delivered, cx);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Round trips and the retransmission time-out (RFC 6298).
-use super::Context;
+use super::{Context, Instant};
 use crate::{
-    counters::Count,
+    counters::{Count, Counters},
     flow::{Flow, State, is},
-    packet::Segment,
+    scenario::Tunables,
 };
 
 /// Before the first measurement, in ns (RFC 6298 section 2.1).
@@ -19,8 +19,9 @@ const LONGEST_RTO: u64 = 120_000_000_000;
 
 impl Flow {
     /// Takes a round trip in, in microseconds of 1024 ns (RFC 6298 section 2).
-    pub(super) fn round_trip(&mut self, us: u32, cx: &Context<'_>) {
-        cx.one(Count::RoundTrips);
+    #[inline]
+    pub(super) fn round_trip(&mut self, us: u32, counters: &Counters) {
+        counters.one(Count::RoundTrips);
         let us = us.max(1);
         if self.srtt == 0 {
             self.srtt = us;
@@ -33,13 +34,18 @@ impl Flow {
 
     /// Takes a round-trip time sample from an echoed timestamp: of a segment that was sent again too, it is that of the
     /// transmission that was answered (RFC 7323 section 4). Whether there was one.
-    pub(super) fn echoed_round_trip(&mut self, s: &Segment<'_>, cx: &Context<'_>) -> bool {
-        let Some((_, echo)) = s.timestamps().filter(|_| self.has(is::TIMESTAMPS)) else { return false };
-        let ms = cx.now.ms().wrapping_sub(echo);
+    pub(super) fn echoed_round_trip(
+        &mut self,
+        timestamps: Option<(u32, u32)>,
+        now: Instant,
+        counters: &Counters,
+    ) -> bool {
+        let Some((_, echo)) = timestamps.filter(|_| self.has(is::TIMESTAMPS)) else { return false };
+        let ms = now.ms().wrapping_sub(echo);
         if u64::from(ms) > LONGEST_RTO >> 20 {
             return false;
         }
-        self.round_trip(ms << 10, cx);
+        self.round_trip(ms << 10, counters);
         true
     }
 
@@ -49,22 +55,27 @@ impl Flow {
     }
 
     /// The retransmission time-out in ns, as it is now.
-    pub(super) fn rto_ns(&self, cx: &Context<'_>) -> u64 {
+    pub(super) fn rto_ns(&self, tunables: &Tunables) -> u64 {
         let rto = if self.srtt == 0 {
             let first = if self.rttvar > 0 { AFTER_LOST_SYN } else { FIRST_RTO };
-            first.max(cx.tunables.minimum_rto_ns)
+            first.max(tunables.minimum_rto_ns)
         } else {
             let us = u64::from(self.srtt) + 4 * u64::from(self.rttvar);
-            (us << 10).max(cx.tunables.minimum_rto_ns)
+            (us << 10).max(tunables.minimum_rto_ns)
         };
         (rto << self.backoff.min(16)).min(LONGEST_RTO)
     }
 
     /// Waits for an acknowledgement of what is in flight: until the time-out, or until a tail loss probe (RFC 8985 section
     /// 7.2).
-    #[inline]
+    #[inline(always)]
     pub(super) fn arm_retransmit(&mut self, cx: &Context<'_>) {
-        let rto = self.rto_ns(cx);
+        self.arm_retransmit_from(cx.now, cx.tunables);
+    }
+
+    #[inline]
+    fn arm_retransmit_from(&mut self, now: Instant, tunables: &Tunables) {
+        let rto = self.rto_ns(tunables);
         self.clear(is::PROBE | is::REORDER);
         let may_probe = self.has(is::SACK)
             && !self.any(is::RECOVERY | is::LOSS | is::PROBED)
@@ -79,6 +90,6 @@ impl Flow {
             self.set(is::PROBE);
             wait = rto.min(LEAST_PROBE.max(u64::from(self.srtt) << 11) + delayed);
         }
-        self.wait_until(cx.now.tick_in(wait));
+        self.wait_until(now.tick_in(wait));
     }
 }

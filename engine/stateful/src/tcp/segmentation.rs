@@ -47,7 +47,7 @@ impl Flow {
     #[inline(never)]
     pub(super) fn send_together(
         &mut self,
-        plan: &Plan,
+        plan: Plan,
         segments: u32,
         cx: &mut Context<'_>,
         from: &Sources<'_>,

@@ -62,7 +62,7 @@ impl Flow {
         self.clear(is::TIMED);
         self.snd_nxt = self.snd_una;
         self.set(is::OUTPUT);
-        self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
+        self.wait_until(cx.now.tick_in(self.rto_ns(cx.tunables)));
         self.wait_to_connect(cx);
     }
 
@@ -124,7 +124,7 @@ impl Flow {
             self.set(is::PROBED | is::FORCED | is::OUTPUT);
             self.recover = self.snd_max;
             cx.one(Count::TailProbesSent);
-            self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
+            self.wait_until(cx.now.tick_in(self.rto_ns(cx.tunables)));
             return;
         }
         cx.one(Count::RetransmitTimeouts);
@@ -136,7 +136,7 @@ impl Flow {
             return;
         }
         self.enter_loss(cx);
-        self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
+        self.wait_until(cx.now.tick_in(self.rto_ns(cx.tunables)));
     }
 
     /// The peer has closed its window though what is in flight was to fit into it: that is probed as any closed window, and no
@@ -161,7 +161,7 @@ impl Flow {
             return;
         }
         self.set(is::FORCED | is::OUTPUT);
-        self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
+        self.wait_until(cx.now.tick_in(self.rto_ns(cx.tunables)));
     }
 
     /// RFC 9293 section 3.8.4.
@@ -181,7 +181,7 @@ impl Flow {
     }
 
     /// Nothing is in flight: waits for silence to end, or for nothing.
-    #[inline]
+    #[inline(always)]
     pub(super) fn arm_idle(&mut self, cx: &Context<'_>) {
         self.clear(is::WAITING | is::PROBE | is::REORDER);
         if self.state == State::FinWait2 {

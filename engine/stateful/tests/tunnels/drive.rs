@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Gives envelopes frames of any bytes, in headers that lead to GTP-U or not, and puts packets of clients into tunnels and takes
-//! them out again. Shared by a property test and a fuzz target.
+//! Gives envelopes frames of any bytes, in headers that lead to GTP-U, GRE and MPLS or not, and puts packets of clients into tunnels and
+//! takes them out again. Shared by a property test and a fuzz target.
 use std::sync::Arc;
 
-use spate_net::checksum::{checksum, sum};
+use spate_net::{
+    checksum::{checksum, sum},
+    mpls::Entry,
+};
 use spate_stateful::{
     Address, Client, Counters, Pool, PortLink, Program, Protocol, Scenario, Server, Template, Tunables, WeightedPool,
     arrivals,
     envelope::{Arrival, Envelopes, Ports},
+    gre::Gre,
     gtpu::Gtpu,
+    mpls::Mpls,
     pool::Order,
     tunnel::{Kind, Tunnels},
 };
@@ -18,12 +23,20 @@ const UPF: u32 = 0xac10_0001;
 const CLIENT: u32 = 0x1000_0000;
 const TEID: u32 = 0x100;
 
-fn envelopes(qfi: Option<u8>) -> Box<Envelopes> {
+/// An entry at the bottom of a label stack.
+const fn bottom(label: u32) -> u32 {
+    Entry { label, traffic_class: 0, ttl: 64 }.bits(true)
+}
+
+fn envelopes(kind: Kind) -> Box<Envelopes> {
     let pool = |first: u32| Pool::new(Address::v4(first), Address::v4(first + 7), Order::Sequential).expect("a pool");
     let mut clients = pool(CLIENT);
     let (local, remote) = (Address::v4(GNB), Address::v4(UPF));
-    let kind = Kind::Gtpu(Gtpu { qfi });
-    let tunnels = Tunnels { local, local_count: 2, remote, uplink: TEID, downlink: TEID, step: 2, mirror: true, kind };
+    let (first, step) = match kind {
+        Kind::Mpls(_) => (bottom(TEID), 2 << 12),
+        _ => (TEID, 2),
+    };
+    let tunnels = Tunnels { local, local_count: 2, remote, uplink: first, downlink: first, step, mirror: true, kind };
     clients.tunnels = Some(tunnels);
     let program = || Program { instructions: Box::default(), counters: Box::default() };
     let tunables = Tunables::default();
@@ -55,21 +68,27 @@ fn envelopes(qfi: Option<u8>) -> Box<Envelopes> {
     Envelopes::new(&scenario, &known, |_, _| Arc::<Counters>::default()).expect("it has tunnels")
 }
 
-/// An Ethernet frame of a UDP datagram from the UPF to the first gNB.
-fn to_gnb(message: &[u8]) -> Vec<u8> {
-    let len = 28 + message.len() as u16;
-    let mut header = vec![0x45, 0, (len >> 8) as u8, len as u8, 0, 0, 0, 0, 64, 17, 0, 0];
+/// An Ethernet frame of a packet from the remote end to the first near end.
+fn to_near_end(protocol: u8, body: &[u8]) -> Vec<u8> {
+    let len = 20 + body.len() as u16;
+    let mut header = vec![0x45, 0, (len >> 8) as u8, len as u8, 0, 0, 0, 0, 64, protocol, 0, 0];
     header.extend([UPF.to_be_bytes(), GNB.to_be_bytes()].concat());
     let check = checksum(sum(&header));
     header[10..12].copy_from_slice(&check.to_be_bytes());
-    let udp = [2152u16, 2152, len - 20, 0].map(u16::to_be_bytes).concat();
-    [&[0; 12][..], &[8, 0], &header, &udp, message].concat()
+    [&[0; 12][..], &[8, 0], &header, body].concat()
+}
+
+/// The same of a UDP datagram of GTP-U.
+fn to_gnb(message: &[u8]) -> Vec<u8> {
+    let udp = [2152u16, 2152, 8 + message.len() as u16, 0].map(u16::to_be_bytes).concat();
+    to_near_end(17, &[&udp[..], message].concat())
 }
 
 /// Reads what bytes say.
 pub fn drive(bytes: &[u8]) {
     let (choice, rest) = bytes.split_first().unwrap_or((&0, &[]));
-    let mut envelopes = envelopes((choice & 1 == 1).then_some(choice >> 2));
+    in_gre_and_labels(*choice, rest);
+    let mut envelopes = envelopes(Kind::Gtpu(Gtpu { qfi: (choice & 1 == 1).then_some(choice >> 2) }));
     envelopes.receive(0, rest);
     envelopes.receive(1, rest);
     envelopes.receive(0, &to_gnb(rest));
@@ -81,11 +100,43 @@ pub fn drive(bytes: &[u8]) {
     message.extend(rest);
     if let Arrival::Inner(frame) = envelopes.receive(0, &to_gnb(&message)) {
         assert_eq!(teid, TEID, "it came through the client's own tunnel");
-        let v4 = frame.len() >= 34 && frame[14] >> 4 == 4 && frame[12..14] == [8, 0];
-        assert!(v4 && frame[30..34] == CLIENT.to_be_bytes(), "it is for the first client");
+        assert_for_the_first_client(frame);
         assert!(frame.ends_with(&rest[rest.len() - (frame.len() - 14)..]));
     }
     there_and_back(&mut envelopes, *choice, rest);
+}
+
+/// The same by way of GRE and of MPLS.
+fn in_gre_and_labels(choice: u8, rest: &[u8]) {
+    let above = vec![Entry { label: 7, ..Entry::default() }; usize::from(choice & 7)];
+    for kind in [
+        Kind::Gre(Gre { keyed: choice & 1 == 1 }),
+        Kind::Mpls(Mpls::new(&above, false).expect("at most 7 labels above")),
+    ] {
+        let mut envelopes = envelopes(kind);
+        let mpls = [&[0; 12][..], &[0x88, 0x47]].concat();
+        for frame in [rest.to_vec(), to_near_end(47, rest), [&mpls[..], rest].concat()] {
+            for port in [0, 1] {
+                envelopes.receive(port, &frame);
+            }
+        }
+        // In the first client's tunnel, or another's.
+        let id = TEID + u32::from(choice >> 1 & 1);
+        let frame = match kind {
+            Kind::Gre(_) => to_near_end(47, &[&[0x20, 0, 8, 0][..], &id.to_be_bytes(), rest].concat()),
+            _ => [&mpls[..], &bottom(id).to_be_bytes(), rest].concat(),
+        };
+        if let Arrival::Inner(frame) = envelopes.receive(0, &frame) {
+            assert_eq!(id, TEID, "it came through the client's own tunnel");
+            assert_for_the_first_client(frame);
+        }
+        there_and_back(&mut envelopes, choice, rest);
+    }
+}
+
+fn assert_for_the_first_client(frame: &[u8]) {
+    let v4 = frame.len() >= 34 && frame[14] >> 4 == 4 && frame[12..14] == [8, 0];
+    assert!(v4 && frame[30..34] == CLIENT.to_be_bytes(), "it is for the first client");
 }
 
 /// A packet of a client arrives at the UPF as it left, with the MACs outside.

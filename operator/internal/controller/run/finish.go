@@ -307,11 +307,11 @@ func thresholds(wanted []spatev1.Threshold, whole spatev1.RunResult, with compar
 		if err != nil { // the profile's check rejects these
 			j.Message, j.reason = fmt.Sprintf("%s: %v", t.Expression, err), spatev1.ReasonThresholdError
 		} else if unknown := compiled.Unknown(); len(lost) > 0 && len(unknown) > 0 {
-			j.Message = fmt.Sprintf("%s cannot be judged: %s not known, since pods were lost that may have sent or received some of these packets: %s",
+			j.Message = fmt.Sprintf("%s cannot be evaluated: %s not known, since pods were lost that may have sent or received some of these packets: %s",
 				t.Expression, strings.Join(unknown, ", "), strings.Join(lost, ", "))
 			j.reason = spatev1.ReasonThresholdUnmeasured
 		} else if with.result == nil && compiled.ReadsBaseline() {
-			j.Message = fmt.Sprintf("%s cannot be judged: %s", t.Expression, cmp.Or(with.lost, "the run has no baseline (spec.baselineRef)"))
+			j.Message = fmt.Sprintf("%s cannot be evaluated: %s", t.Expression, cmp.Or(with.lost, "the run has no baseline (spec.baselineRef)"))
 			j.reason = spatev1.ReasonThresholdUnmeasured
 		} else {
 			outcome := with.evaluate(compiled, result)

@@ -87,8 +87,8 @@ func TestAVerdictWithoutALostPodIsOnWhatIsKnown(t *testing.T) {
 	}{
 		"no thresholds": {nil, spatev1.VerdictPassed, spatev1.ReasonThresholdsMet, []string{"150 packets sent, 131 received; there are no thresholds", "the result is what g-0, g-2 did", "nor what the lost pods did later"}},
 		"known":         {[]string{"result.tx == 150", "result.late == 0"}, spatev1.VerdictPassed, spatev1.ReasonThresholdsMet, []string{"of that, thresholds t0, t1 hold", "pod g-1 was lost at 2026-01-02T03:04:06Z (pod g-1 is gone), last seen at 2026-01-02T03:04:05Z with 70 packets sent and 60 received"}},
-		"unknown":       {[]string{"result.lost == 19", "result.tx == 150"}, spatev1.VerdictInvalid, spatev1.ReasonThresholdUnmeasured, []string{"threshold t0: result.lost == 19 cannot be judged: lost not known", "g-1", "of that, thresholds t1 hold"}},
-		"missed":        {[]string{"result.rx > 0", "result.tx == 220"}, spatev1.VerdictFailed, spatev1.ReasonThresholdMissed, []string{"threshold t1", "result.tx is 150", "threshold t0: result.rx > 0 cannot be judged"}},
+		"unknown":       {[]string{"result.lost == 19", "result.tx == 150"}, spatev1.VerdictInvalid, spatev1.ReasonThresholdUnmeasured, []string{"threshold t0: result.lost == 19 cannot be evaluated: lost not known", "g-1", "of that, thresholds t1 hold"}},
+		"missed":        {[]string{"result.rx > 0", "result.tx == 220"}, spatev1.VerdictFailed, spatev1.ReasonThresholdMissed, []string{"threshold t1", "result.tx is 150", "threshold t0: result.rx > 0 cannot be evaluated"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := losing(spatev1.PodLossContinue, c.thresholds...)
@@ -118,7 +118,7 @@ func TestAVerdictWithoutALostPodIsOnWhatIsKnown(t *testing.T) {
 			// Other thresholds afterwards change nothing of it: what is unknown stays unknown.
 			s.run.Status.Resolved.Thresholds = []spatev1.Threshold{{Name: "later", Expression: "result.lossRatio < 1.0"}}
 			if !judgeable(v) {
-				t.Errorf("%+v cannot be judged again", v)
+				t.Errorf("%+v cannot be evaluated again", v)
 			}
 			if again := judge(s.run, *s.run.Status.Result, compared{}, nil, nil, ""); again.Outcome != spatev1.VerdictInvalid || again.Reasons[0].Reason != spatev1.ReasonThresholdUnmeasured {
 				t.Errorf("judged again: %+v", again)

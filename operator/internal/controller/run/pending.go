@@ -147,7 +147,7 @@ func (s *scope) admit(ctx context.Context, resolution *admission.Resolution) (ti
 	case place.Ahead > 0:
 		return s.waitInLine(placed(place, g)), nil
 	case busy != "":
-		return s.waitInLine(fmt.Sprintf("first in line for TrafficGenerator %s, which has no room yet: %s", g.Name, busy)), nil
+		return s.waitInLine(fmt.Sprintf("queued first for TrafficGenerator %s, which has no room yet: %s", g.Name, busy)), nil
 	}
 	resolved, id, settled, err := resolution.Admit(ctx, s.run)
 	if err != nil {
@@ -222,5 +222,5 @@ func (s *scope) stillBehind(ctx context.Context) (string, error) {
 
 // placed describes a run's place in the line for a generator.
 func placed(place runs.Place, g *spatev1.TrafficGenerator) string {
-	return fmt.Sprintf("in line for TrafficGenerator %s %s", g.Name, place)
+	return fmt.Sprintf("queued for TrafficGenerator %s %s", g.Name, place)
 }

@@ -366,17 +366,17 @@ func TestRunsAreAdmittedInTheOrderOfTheirCreation(t *testing.T) {
 		l.run(name+"-run", name)
 	}
 	l.starts("half-run")
-	l.waits("most-run", spatev1.ReasonGeneratorBusy, "first in line for TrafficGenerator g, which has no room yet: together with n/half-run: ", 5*time.Second)
-	l.waits("little-run", spatev1.ReasonGeneratorBusy, "in line for TrafficGenerator g behind 1 run, next: n/most-run", 5*time.Second)
+	l.waits("most-run", spatev1.ReasonGeneratorBusy, "queued first for TrafficGenerator g, which has no room yet: together with n/half-run: ", 5*time.Second)
+	l.waits("little-run", spatev1.ReasonGeneratorBusy, "queued for TrafficGenerator g behind 1 run, next: n/most-run", 5*time.Second)
 	l.run("youngest", "half")
-	l.waits("youngest", spatev1.ReasonGeneratorBusy, "in line for TrafficGenerator g behind 2 runs, next: n/most-run", 5*time.Second)
+	l.waits("youngest", spatev1.ReasonGeneratorBusy, "queued for TrafficGenerator g behind 2 runs, next: n/most-run", 5*time.Second)
 	l.waits("little-run", spatev1.ReasonGeneratorBusy, "behind 1 run, next: n/most-run", 5*time.Second)
 	l.end("half-run")
 	l.waits("youngest", spatev1.ReasonGeneratorBusy, "behind 2 runs, next: n/most-run", 5*time.Second)
 	l.starts("most-run")
 	l.waits("youngest", spatev1.ReasonGeneratorBusy, "behind 1 run, next: n/little-run", 5*time.Second)
 	l.starts("little-run")
-	l.waits("youngest", spatev1.ReasonGeneratorBusy, "first in line for TrafficGenerator g, which has no room yet: together with n/little-run, n/most-run: ", 5*time.Second)
+	l.waits("youngest", spatev1.ReasonGeneratorBusy, "queued first for TrafficGenerator g, which has no room yet: together with n/little-run, n/most-run: ", 5*time.Second)
 }
 
 // They all wait for it to be ready. Whichever is reconciled first then, the oldest is admitted first.
@@ -391,7 +391,7 @@ func TestRunsThatWaitedForAGeneratorToBeReadyAreAdmittedInTheOrderOfTheirCreatio
 	l.waits(second, spatev1.ReasonGeneratorBusy, "behind 1 run, next: n/first", 5*time.Second)
 	l.starts(first)
 	l.waits(third, spatev1.ReasonGeneratorBusy, "behind 1 run, next: n/second", 5*time.Second)
-	l.waits(second, spatev1.ReasonGeneratorBusy, "first in line", 5*time.Second)
+	l.waits(second, spatev1.ReasonGeneratorBusy, "queued first", 5*time.Second)
 }
 
 // Nothing but the place of a run that waits is written, and that once.
@@ -460,7 +460,7 @@ func TestARunThatWaitsForSomethingElseHoldsUpNobody(t *testing.T) {
 			l.end("active")
 			if name != "it is stopped" && name != "it is deleted" { // what the others wait for is known when it is reconciled
 				if r, _ := l.look("oldest"); runs.InLine(r) {
-					t.Fatalf("it is in line: %s", shown(r.Status.Conditions))
+					t.Fatalf("it is queued: %s", shown(r.Status.Conditions))
 				}
 			}
 			l.refuse = nil
@@ -530,7 +530,7 @@ func TestARunThatDoesNotWaitForABusyGeneratorDoesNotOvertakeALine(t *testing.T) 
 	l.run("waits", "most")
 	l.look("waits")
 	l.run("refused", "little")
-	l.ends("refused", spatev1.ReasonGeneratorBusy, "in line for TrafficGenerator g behind 1 run, next: n/waits; spec.whenBusy is Refuse")
+	l.ends("refused", spatev1.ReasonGeneratorBusy, "queued for TrafficGenerator g behind 1 run, next: n/waits; spec.whenBusy is Refuse")
 }
 
 // Whether the generator has room for the older run is known when that is reconciled.

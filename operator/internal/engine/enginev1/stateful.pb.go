@@ -1005,7 +1005,11 @@ type Pool struct {
 	// their port. On a loopback port that is the clients' too they are always met in vlans.
 	MirrorVlans bool `protobuf:"varint,12,opt,name=mirror_vlans,json=mirrorVlans,proto3" json:"mirror_vlans,omitempty"`
 	// Client pools: frames of clients pass through tunnels of VXLAN. Absent, as with gtpu: they pass as they are.
-	Vxlan         *Vxlan `protobuf:"bytes,13,opt,name=vxlan,proto3" json:"vxlan,omitempty"`
+	Vxlan *Vxlan `protobuf:"bytes,13,opt,name=vxlan,proto3" json:"vxlan,omitempty"`
+	// Client pools: packets of clients pass through tunnels of GRE. Absent, as with gtpu: they pass as they are.
+	Gre *Gre `protobuf:"bytes,14,opt,name=gre,proto3" json:"gre,omitempty"`
+	// Client pools: packets of clients have MPLS labels. Absent, as with gtpu: they pass as they are.
+	Mpls          *Mpls `protobuf:"bytes,15,opt,name=mpls,proto3" json:"mpls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1127,6 +1131,20 @@ func (x *Pool) GetMirrorVlans() bool {
 func (x *Pool) GetVxlan() *Vxlan {
 	if x != nil {
 		return x.Vxlan
+	}
+	return nil
+}
+
+func (x *Pool) GetGre() *Gre {
+	if x != nil {
+		return x.Gre
+	}
+	return nil
+}
+
+func (x *Pool) GetMpls() *Mpls {
+	if x != nil {
+		return x.Mpls
 	}
 	return nil
 }
@@ -1396,6 +1414,260 @@ func (x *Vxlan) GetMirror() bool {
 	return false
 }
 
+// RFC 2784, RFC 2890. Without checksums and sequence numbers.
+type Gre struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first local end. Client n is behind end n modulo local_count.
+	Local []byte `protobuf:"bytes,1,opt,name=local,proto3" json:"local,omitempty"`
+	// The number of addresses, from the first on; 0 means 1.
+	LocalCount uint32 `protobuf:"varint,2,opt,name=local_count,json=localCount,proto3" json:"local_count,omitempty"`
+	// The remote end.
+	Remote []byte `protobuf:"bytes,3,opt,name=remote,proto3" json:"remote,omitempty"`
+	// Packets of client n, in both directions, have the key key + n * key_step. Absent: they have none.
+	Key     *uint32 `protobuf:"varint,4,opt,name=key,proto3,oneof" json:"key,omitempty"`
+	KeyStep uint32  `protobuf:"varint,5,opt,name=key_step,json=keyStep,proto3" json:"key_step,omitempty"`
+	// Servers emulated here are behind the remote end: their port stands for it. Else they are met without tunnels.
+	Mirror        bool `protobuf:"varint,6,opt,name=mirror,proto3" json:"mirror,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Gre) Reset() {
+	*x = Gre{}
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Gre) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Gre) ProtoMessage() {}
+
+func (x *Gre) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Gre.ProtoReflect.Descriptor instead.
+func (*Gre) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Gre) GetLocal() []byte {
+	if x != nil {
+		return x.Local
+	}
+	return nil
+}
+
+func (x *Gre) GetLocalCount() uint32 {
+	if x != nil {
+		return x.LocalCount
+	}
+	return 0
+}
+
+func (x *Gre) GetRemote() []byte {
+	if x != nil {
+		return x.Remote
+	}
+	return nil
+}
+
+func (x *Gre) GetKey() uint32 {
+	if x != nil && x.Key != nil {
+		return *x.Key
+	}
+	return 0
+}
+
+func (x *Gre) GetKeyStep() uint32 {
+	if x != nil {
+		return x.KeyStep
+	}
+	return 0
+}
+
+func (x *Gre) GetMirror() bool {
+	if x != nil {
+		return x.Mirror
+	}
+	return false
+}
+
+// RFC 3032.
+type Mpls struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first label edge router. Client n is behind router n modulo local_count.
+	Local []byte `protobuf:"bytes,1,opt,name=local,proto3" json:"local,omitempty"`
+	// The number of addresses, from the first on; 0 means 1.
+	LocalCount uint32 `protobuf:"varint,2,opt,name=local_count,json=localCount,proto3" json:"local_count,omitempty"`
+	// The label switching router that packets go to.
+	Remote []byte `protobuf:"bytes,3,opt,name=remote,proto3" json:"remote,omitempty"`
+	// The label stack of what clients send, the outermost entry first; 1..8. The last label of client n is n * label_step higher.
+	Labels    []*MplsLabel `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty"`
+	LabelStep uint32       `protobuf:"varint,5,opt,name=label_step,json=labelStep,proto3" json:"label_step,omitempty"`
+	// What comes for client n has the label downlink_label + n * label_step at the bottom of its stack; labels above it may be any. 3,
+	// implicit null: it comes without labels. Absent: as the last of labels.
+	DownlinkLabel *uint32 `protobuf:"varint,6,opt,name=downlink_label,json=downlinkLabel,proto3,oneof" json:"downlink_label,omitempty"`
+	// Servers emulated here are behind the label switching router: their port stands for it. Else they are met without labels.
+	Mirror        bool `protobuf:"varint,7,opt,name=mirror,proto3" json:"mirror,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Mpls) Reset() {
+	*x = Mpls{}
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Mpls) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Mpls) ProtoMessage() {}
+
+func (x *Mpls) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Mpls.ProtoReflect.Descriptor instead.
+func (*Mpls) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Mpls) GetLocal() []byte {
+	if x != nil {
+		return x.Local
+	}
+	return nil
+}
+
+func (x *Mpls) GetLocalCount() uint32 {
+	if x != nil {
+		return x.LocalCount
+	}
+	return 0
+}
+
+func (x *Mpls) GetRemote() []byte {
+	if x != nil {
+		return x.Remote
+	}
+	return nil
+}
+
+func (x *Mpls) GetLabels() []*MplsLabel {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Mpls) GetLabelStep() uint32 {
+	if x != nil {
+		return x.LabelStep
+	}
+	return 0
+}
+
+func (x *Mpls) GetDownlinkLabel() uint32 {
+	if x != nil && x.DownlinkLabel != nil {
+		return *x.DownlinkLabel
+	}
+	return 0
+}
+
+func (x *Mpls) GetMirror() bool {
+	if x != nil {
+		return x.Mirror
+	}
+	return false
+}
+
+// An entry of a label stack.
+type MplsLabel struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0..1048575, but not 3.
+	Label uint32 `protobuf:"varint,1,opt,name=label,proto3" json:"label,omitempty"`
+	// 0..7.
+	TrafficClass uint32 `protobuf:"varint,2,opt,name=traffic_class,json=trafficClass,proto3" json:"traffic_class,omitempty"`
+	// 1..255; 0 means 64.
+	Ttl           uint32 `protobuf:"varint,3,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MplsLabel) Reset() {
+	*x = MplsLabel{}
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MplsLabel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MplsLabel) ProtoMessage() {}
+
+func (x *MplsLabel) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MplsLabel.ProtoReflect.Descriptor instead.
+func (*MplsLabel) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *MplsLabel) GetLabel() uint32 {
+	if x != nil {
+		return x.Label
+	}
+	return 0
+}
+
+func (x *MplsLabel) GetTrafficClass() uint32 {
+	if x != nil {
+		return x.TrafficClass
+	}
+	return 0
+}
+
+func (x *MplsLabel) GetTtl() uint32 {
+	if x != nil {
+		return x.Ttl
+	}
+	return 0
+}
+
 // Client n starts at first + n * step modulo 65536 and goes on to highest, then from lowest. A start outside is moved:
 // counted from lowest up through 65535 and on from 0, it is taken modulo the number of ports. With first and step 0, clients
 // start at a hash of n. TRex's ports: 41668, 17405, 1024, 63999.
@@ -1413,7 +1685,7 @@ type SourcePorts struct {
 
 func (x *SourcePorts) Reset() {
 	*x = SourcePorts{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1425,7 +1697,7 @@ func (x *SourcePorts) String() string {
 func (*SourcePorts) ProtoMessage() {}
 
 func (x *SourcePorts) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1438,7 +1710,7 @@ func (x *SourcePorts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourcePorts.ProtoReflect.Descriptor instead.
 func (*SourcePorts) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{14}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SourcePorts) GetFirst() uint32 {
@@ -1482,7 +1754,7 @@ type WeightedPool struct {
 
 func (x *WeightedPool) Reset() {
 	*x = WeightedPool{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1494,7 +1766,7 @@ func (x *WeightedPool) String() string {
 func (*WeightedPool) ProtoMessage() {}
 
 func (x *WeightedPool) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1507,7 +1779,7 @@ func (x *WeightedPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightedPool.ProtoReflect.Descriptor instead.
 func (*WeightedPool) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{15}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WeightedPool) GetPool() uint32 {
@@ -1579,7 +1851,7 @@ type Template struct {
 
 func (x *Template) Reset() {
 	*x = Template{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +1863,7 @@ func (x *Template) String() string {
 func (*Template) ProtoMessage() {}
 
 func (x *Template) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +1876,7 @@ func (x *Template) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Template.ProtoReflect.Descriptor instead.
 func (*Template) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{16}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Template) GetName() string {
@@ -1781,7 +2053,7 @@ type Engines struct {
 
 func (x *Engines) Reset() {
 	*x = Engines{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1793,7 +2065,7 @@ func (x *Engines) String() string {
 func (*Engines) ProtoMessage() {}
 
 func (x *Engines) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1806,7 +2078,7 @@ func (x *Engines) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Engines.ProtoReflect.Descriptor instead.
 func (*Engines) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{17}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Engines) GetFirst() uint32 {
@@ -1833,7 +2105,7 @@ type PayloadMatch struct {
 
 func (x *PayloadMatch) Reset() {
 	*x = PayloadMatch{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1845,7 +2117,7 @@ func (x *PayloadMatch) String() string {
 func (*PayloadMatch) ProtoMessage() {}
 
 func (x *PayloadMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1858,7 +2130,7 @@ func (x *PayloadMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadMatch.ProtoReflect.Descriptor instead.
 func (*PayloadMatch) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{18}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PayloadMatch) GetOffset() uint32 {
@@ -1889,7 +2161,7 @@ type Capture struct {
 
 func (x *Capture) Reset() {
 	*x = Capture{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1901,7 +2173,7 @@ func (x *Capture) String() string {
 func (*Capture) ProtoMessage() {}
 
 func (x *Capture) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1914,7 +2186,7 @@ func (x *Capture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capture.ProtoReflect.Descriptor instead.
 func (*Capture) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{19}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Capture) GetSource() isCapture_Source {
@@ -2014,7 +2286,7 @@ type Tunables struct {
 
 func (x *Tunables) Reset() {
 	*x = Tunables{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2026,7 +2298,7 @@ func (x *Tunables) String() string {
 func (*Tunables) ProtoMessage() {}
 
 func (x *Tunables) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2039,7 +2311,7 @@ func (x *Tunables) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tunables.ProtoReflect.Descriptor instead.
 func (*Tunables) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{20}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Tunables) GetTos() uint32 {
@@ -2196,7 +2468,7 @@ type Program struct {
 
 func (x *Program) Reset() {
 	*x = Program{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2208,7 +2480,7 @@ func (x *Program) String() string {
 func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2221,7 +2493,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{21}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Program) GetInstructions() []*Instruction {
@@ -2280,7 +2552,7 @@ type Instruction struct {
 
 func (x *Instruction) Reset() {
 	*x = Instruction{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2292,7 +2564,7 @@ func (x *Instruction) String() string {
 func (*Instruction) ProtoMessage() {}
 
 func (x *Instruction) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2305,7 +2577,7 @@ func (x *Instruction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instruction.ProtoReflect.Descriptor instead.
 func (*Instruction) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{22}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Instruction) GetKind() isInstruction_Kind {
@@ -2705,7 +2977,7 @@ type NextTemplates struct {
 
 func (x *NextTemplates) Reset() {
 	*x = NextTemplates{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2717,7 +2989,7 @@ func (x *NextTemplates) String() string {
 func (*NextTemplates) ProtoMessage() {}
 
 func (x *NextTemplates) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2730,7 +3002,7 @@ func (x *NextTemplates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextTemplates.ProtoReflect.Descriptor instead.
 func (*NextTemplates) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NextTemplates) GetTemplates() []uint32 {
@@ -2751,7 +3023,7 @@ type CountTime struct {
 
 func (x *CountTime) Reset() {
 	*x = CountTime{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2763,7 +3035,7 @@ func (x *CountTime) String() string {
 func (*CountTime) ProtoMessage() {}
 
 func (x *CountTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2776,7 +3048,7 @@ func (x *CountTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountTime.ProtoReflect.Descriptor instead.
 func (*CountTime) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CountTime) GetCounter() uint32 {
@@ -2806,7 +3078,7 @@ type OpenConnection struct {
 
 func (x *OpenConnection) Reset() {
 	*x = OpenConnection{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2818,7 +3090,7 @@ func (x *OpenConnection) String() string {
 func (*OpenConnection) ProtoMessage() {}
 
 func (x *OpenConnection) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2831,7 +3103,7 @@ func (x *OpenConnection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenConnection.ProtoReflect.Descriptor instead.
 func (*OpenConnection) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *OpenConnection) GetTemplate() uint32 {
@@ -2849,7 +3121,7 @@ type Nothing struct {
 
 func (x *Nothing) Reset() {
 	*x = Nothing{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2861,7 +3133,7 @@ func (x *Nothing) String() string {
 func (*Nothing) ProtoMessage() {}
 
 func (x *Nothing) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2874,7 +3146,7 @@ func (x *Nothing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nothing.ProtoReflect.Descriptor instead.
 func (*Nothing) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{26}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{29}
 }
 
 type Send struct {
@@ -2889,7 +3161,7 @@ type Send struct {
 
 func (x *Send) Reset() {
 	*x = Send{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2901,7 +3173,7 @@ func (x *Send) String() string {
 func (*Send) ProtoMessage() {}
 
 func (x *Send) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2914,7 +3186,7 @@ func (x *Send) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Send.ProtoReflect.Descriptor instead.
 func (*Send) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{27}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Send) GetPayload() uint32 {
@@ -2943,7 +3215,7 @@ type Receive struct {
 
 func (x *Receive) Reset() {
 	*x = Receive{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2955,7 +3227,7 @@ func (x *Receive) String() string {
 func (*Receive) ProtoMessage() {}
 
 func (x *Receive) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2968,7 +3240,7 @@ func (x *Receive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receive.ProtoReflect.Descriptor instead.
 func (*Receive) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{28}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Receive) GetBytes() uint64 {
@@ -2994,7 +3266,7 @@ type SendMessage struct {
 
 func (x *SendMessage) Reset() {
 	*x = SendMessage{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3006,7 +3278,7 @@ func (x *SendMessage) String() string {
 func (*SendMessage) ProtoMessage() {}
 
 func (x *SendMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3019,7 +3291,7 @@ func (x *SendMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendMessage.ProtoReflect.Descriptor instead.
 func (*SendMessage) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{29}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SendMessage) GetPayload() uint32 {
@@ -3039,7 +3311,7 @@ type ReceiveMessages struct {
 
 func (x *ReceiveMessages) Reset() {
 	*x = ReceiveMessages{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3051,7 +3323,7 @@ func (x *ReceiveMessages) String() string {
 func (*ReceiveMessages) ProtoMessage() {}
 
 func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3064,7 +3336,7 @@ func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveMessages.ProtoReflect.Descriptor instead.
 func (*ReceiveMessages) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{30}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReceiveMessages) GetMessages() uint64 {
@@ -3092,7 +3364,7 @@ type Delay struct {
 
 func (x *Delay) Reset() {
 	*x = Delay{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3104,7 +3376,7 @@ func (x *Delay) String() string {
 func (*Delay) ProtoMessage() {}
 
 func (x *Delay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3117,7 +3389,7 @@ func (x *Delay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delay.ProtoReflect.Descriptor instead.
 func (*Delay) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{31}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Delay) GetMinNs() uint64 {
@@ -3144,7 +3416,7 @@ type VariableValue struct {
 
 func (x *VariableValue) Reset() {
 	*x = VariableValue{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3156,7 +3428,7 @@ func (x *VariableValue) String() string {
 func (*VariableValue) ProtoMessage() {}
 
 func (x *VariableValue) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3169,7 +3441,7 @@ func (x *VariableValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableValue.ProtoReflect.Descriptor instead.
 func (*VariableValue) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{32}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *VariableValue) GetVariable() uint32 {
@@ -3199,7 +3471,7 @@ type Jump struct {
 
 func (x *Jump) Reset() {
 	*x = Jump{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3211,7 +3483,7 @@ func (x *Jump) String() string {
 func (*Jump) ProtoMessage() {}
 
 func (x *Jump) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3224,7 +3496,7 @@ func (x *Jump) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Jump.ProtoReflect.Descriptor instead.
 func (*Jump) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{33}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Jump) GetTo() uint32 {
@@ -3267,7 +3539,7 @@ type Loop struct {
 
 func (x *Loop) Reset() {
 	*x = Loop{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3279,7 +3551,7 @@ func (x *Loop) String() string {
 func (*Loop) ProtoMessage() {}
 
 func (x *Loop) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3292,7 +3564,7 @@ func (x *Loop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loop.ProtoReflect.Descriptor instead.
 func (*Loop) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{34}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Loop) GetTo() uint32 {
@@ -3330,7 +3602,7 @@ type ReceiveUntil struct {
 
 func (x *ReceiveUntil) Reset() {
 	*x = ReceiveUntil{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3342,7 +3614,7 @@ func (x *ReceiveUntil) String() string {
 func (*ReceiveUntil) ProtoMessage() {}
 
 func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3355,7 +3627,7 @@ func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveUntil.ProtoReflect.Descriptor instead.
 func (*ReceiveUntil) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{35}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReceiveUntil) GetEnd() isReceiveUntil_End {
@@ -3455,7 +3727,7 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\x0ePayloadCounter\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x04R\x04step\x12\x14\n" +
-	"\x05width\x18\x03 \x01(\rR\x05width\"\xd7\x03\n" +
+	"\x05width\x18\x03 \x01(\rR\x05width\"\xaa\x04\n" +
 	"\x04Pool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05first\x18\x02 \x01(\fR\x05first\x12\x12\n" +
@@ -3470,7 +3742,9 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	" \x03(\v2\x18.spate.engine.v1.VlanTagR\x05vlans\x12\x18\n" +
 	"\agateway\x18\v \x01(\fR\agateway\x12!\n" +
 	"\fmirror_vlans\x18\f \x01(\bR\vmirrorVlans\x12,\n" +
-	"\x05vxlan\x18\r \x01(\v2\x16.spate.engine.v1.VxlanR\x05vxlan\"-\n" +
+	"\x05vxlan\x18\r \x01(\v2\x16.spate.engine.v1.VxlanR\x05vxlan\x12&\n" +
+	"\x03gre\x18\x0e \x01(\v2\x14.spate.engine.v1.GreR\x03gre\x12)\n" +
+	"\x04mpls\x18\x0f \x01(\v2\x15.spate.engine.v1.MplsR\x04mpls\"-\n" +
 	"\aVlanTag\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
 	"\x04tpid\x18\x02 \x01(\rR\x04tpid\"\xe2\x01\n" +
@@ -3493,7 +3767,31 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\x03vni\x18\x04 \x01(\rR\x03vni\x12\x19\n" +
 	"\bvni_step\x18\x05 \x01(\rR\avniStep\x12*\n" +
 	"\x11inner_gateway_mac\x18\x06 \x01(\fR\x0finnerGatewayMac\x12\x16\n" +
-	"\x06mirror\x18\a \x01(\bR\x06mirror\"i\n" +
+	"\x06mirror\x18\a \x01(\bR\x06mirror\"\xa6\x01\n" +
+	"\x03Gre\x12\x14\n" +
+	"\x05local\x18\x01 \x01(\fR\x05local\x12\x1f\n" +
+	"\vlocal_count\x18\x02 \x01(\rR\n" +
+	"localCount\x12\x16\n" +
+	"\x06remote\x18\x03 \x01(\fR\x06remote\x12\x15\n" +
+	"\x03key\x18\x04 \x01(\rH\x00R\x03key\x88\x01\x01\x12\x19\n" +
+	"\bkey_step\x18\x05 \x01(\rR\akeyStep\x12\x16\n" +
+	"\x06mirror\x18\x06 \x01(\bR\x06mirrorB\x06\n" +
+	"\x04_key\"\xff\x01\n" +
+	"\x04Mpls\x12\x14\n" +
+	"\x05local\x18\x01 \x01(\fR\x05local\x12\x1f\n" +
+	"\vlocal_count\x18\x02 \x01(\rR\n" +
+	"localCount\x12\x16\n" +
+	"\x06remote\x18\x03 \x01(\fR\x06remote\x122\n" +
+	"\x06labels\x18\x04 \x03(\v2\x1a.spate.engine.v1.MplsLabelR\x06labels\x12\x1d\n" +
+	"\n" +
+	"label_step\x18\x05 \x01(\rR\tlabelStep\x12*\n" +
+	"\x0edownlink_label\x18\x06 \x01(\rH\x00R\rdownlinkLabel\x88\x01\x01\x12\x16\n" +
+	"\x06mirror\x18\a \x01(\bR\x06mirrorB\x11\n" +
+	"\x0f_downlink_label\"X\n" +
+	"\tMplsLabel\x12\x14\n" +
+	"\x05label\x18\x01 \x01(\rR\x05label\x12#\n" +
+	"\rtraffic_class\x18\x02 \x01(\rR\ftrafficClass\x12\x10\n" +
+	"\x03ttl\x18\x03 \x01(\rR\x03ttl\"i\n" +
 	"\vSourcePorts\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\rR\x05first\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12\x16\n" +
@@ -3676,7 +3974,7 @@ func file_spate_engine_v1_stateful_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_stateful_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_spate_engine_v1_stateful_proto_goTypes = []any{
 	(PoolOrder)(0),          // 0: spate.engine.v1.PoolOrder
 	(TransportProtocol)(0),  // 1: spate.engine.v1.TransportProtocol
@@ -3696,34 +3994,37 @@ var file_spate_engine_v1_stateful_proto_goTypes = []any{
 	(*VlanTag)(nil),         // 15: spate.engine.v1.VlanTag
 	(*Gtpu)(nil),            // 16: spate.engine.v1.Gtpu
 	(*Vxlan)(nil),           // 17: spate.engine.v1.Vxlan
-	(*SourcePorts)(nil),     // 18: spate.engine.v1.SourcePorts
-	(*WeightedPool)(nil),    // 19: spate.engine.v1.WeightedPool
-	(*Template)(nil),        // 20: spate.engine.v1.Template
-	(*Engines)(nil),         // 21: spate.engine.v1.Engines
-	(*PayloadMatch)(nil),    // 22: spate.engine.v1.PayloadMatch
-	(*Capture)(nil),         // 23: spate.engine.v1.Capture
-	(*Tunables)(nil),        // 24: spate.engine.v1.Tunables
-	(*Program)(nil),         // 25: spate.engine.v1.Program
-	(*Instruction)(nil),     // 26: spate.engine.v1.Instruction
-	(*NextTemplates)(nil),   // 27: spate.engine.v1.NextTemplates
-	(*CountTime)(nil),       // 28: spate.engine.v1.CountTime
-	(*OpenConnection)(nil),  // 29: spate.engine.v1.OpenConnection
-	(*Nothing)(nil),         // 30: spate.engine.v1.Nothing
-	(*Send)(nil),            // 31: spate.engine.v1.Send
-	(*Receive)(nil),         // 32: spate.engine.v1.Receive
-	(*SendMessage)(nil),     // 33: spate.engine.v1.SendMessage
-	(*ReceiveMessages)(nil), // 34: spate.engine.v1.ReceiveMessages
-	(*Delay)(nil),           // 35: spate.engine.v1.Delay
-	(*VariableValue)(nil),   // 36: spate.engine.v1.VariableValue
-	(*Jump)(nil),            // 37: spate.engine.v1.Jump
-	(*Loop)(nil),            // 38: spate.engine.v1.Loop
-	(*ReceiveUntil)(nil),    // 39: spate.engine.v1.ReceiveUntil
-	(*Ratio)(nil),           // 40: spate.engine.v1.Ratio
+	(*Gre)(nil),             // 18: spate.engine.v1.Gre
+	(*Mpls)(nil),            // 19: spate.engine.v1.Mpls
+	(*MplsLabel)(nil),       // 20: spate.engine.v1.MplsLabel
+	(*SourcePorts)(nil),     // 21: spate.engine.v1.SourcePorts
+	(*WeightedPool)(nil),    // 22: spate.engine.v1.WeightedPool
+	(*Template)(nil),        // 23: spate.engine.v1.Template
+	(*Engines)(nil),         // 24: spate.engine.v1.Engines
+	(*PayloadMatch)(nil),    // 25: spate.engine.v1.PayloadMatch
+	(*Capture)(nil),         // 26: spate.engine.v1.Capture
+	(*Tunables)(nil),        // 27: spate.engine.v1.Tunables
+	(*Program)(nil),         // 28: spate.engine.v1.Program
+	(*Instruction)(nil),     // 29: spate.engine.v1.Instruction
+	(*NextTemplates)(nil),   // 30: spate.engine.v1.NextTemplates
+	(*CountTime)(nil),       // 31: spate.engine.v1.CountTime
+	(*OpenConnection)(nil),  // 32: spate.engine.v1.OpenConnection
+	(*Nothing)(nil),         // 33: spate.engine.v1.Nothing
+	(*Send)(nil),            // 34: spate.engine.v1.Send
+	(*Receive)(nil),         // 35: spate.engine.v1.Receive
+	(*SendMessage)(nil),     // 36: spate.engine.v1.SendMessage
+	(*ReceiveMessages)(nil), // 37: spate.engine.v1.ReceiveMessages
+	(*Delay)(nil),           // 38: spate.engine.v1.Delay
+	(*VariableValue)(nil),   // 39: spate.engine.v1.VariableValue
+	(*Jump)(nil),            // 40: spate.engine.v1.Jump
+	(*Loop)(nil),            // 41: spate.engine.v1.Loop
+	(*ReceiveUntil)(nil),    // 42: spate.engine.v1.ReceiveUntil
+	(*Ratio)(nil),           // 43: spate.engine.v1.Ratio
 }
 var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
 	10, // 0: spate.engine.v1.Stateful.payloads:type_name -> spate.engine.v1.Payload
 	14, // 1: spate.engine.v1.Stateful.pools:type_name -> spate.engine.v1.Pool
-	20, // 2: spate.engine.v1.Stateful.templates:type_name -> spate.engine.v1.Template
+	23, // 2: spate.engine.v1.Stateful.templates:type_name -> spate.engine.v1.Template
 	7,  // 3: spate.engine.v1.Stateful.records:type_name -> spate.engine.v1.Records
 	5,  // 4: spate.engine.v1.Stateful.ignored_sources:type_name -> spate.engine.v1.IgnoredSources
 	6,  // 5: spate.engine.v1.IgnoredSources.prefixes:type_name -> spate.engine.v1.Prefix
@@ -3733,51 +4034,54 @@ var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
 	12, // 9: spate.engine.v1.PayloadField.list:type_name -> spate.engine.v1.PayloadList
 	13, // 10: spate.engine.v1.PayloadField.counter:type_name -> spate.engine.v1.PayloadCounter
 	0,  // 11: spate.engine.v1.Pool.order:type_name -> spate.engine.v1.PoolOrder
-	18, // 12: spate.engine.v1.Pool.source_ports:type_name -> spate.engine.v1.SourcePorts
+	21, // 12: spate.engine.v1.Pool.source_ports:type_name -> spate.engine.v1.SourcePorts
 	16, // 13: spate.engine.v1.Pool.gtpu:type_name -> spate.engine.v1.Gtpu
 	15, // 14: spate.engine.v1.Pool.vlans:type_name -> spate.engine.v1.VlanTag
 	17, // 15: spate.engine.v1.Pool.vxlan:type_name -> spate.engine.v1.Vxlan
-	1,  // 16: spate.engine.v1.Template.protocol:type_name -> spate.engine.v1.TransportProtocol
-	25, // 17: spate.engine.v1.Template.client:type_name -> spate.engine.v1.Program
-	25, // 18: spate.engine.v1.Template.server:type_name -> spate.engine.v1.Program
-	40, // 19: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
-	19, // 20: spate.engine.v1.Template.clients:type_name -> spate.engine.v1.WeightedPool
-	19, // 21: spate.engine.v1.Template.servers:type_name -> spate.engine.v1.WeightedPool
-	24, // 22: spate.engine.v1.Template.client_tunables:type_name -> spate.engine.v1.Tunables
-	24, // 23: spate.engine.v1.Template.server_tunables:type_name -> spate.engine.v1.Tunables
-	22, // 24: spate.engine.v1.Template.match:type_name -> spate.engine.v1.PayloadMatch
-	23, // 25: spate.engine.v1.Template.capture:type_name -> spate.engine.v1.Capture
-	21, // 26: spate.engine.v1.Template.client_engines:type_name -> spate.engine.v1.Engines
-	21, // 27: spate.engine.v1.Template.server_engines:type_name -> spate.engine.v1.Engines
-	8,  // 28: spate.engine.v1.Capture.data:type_name -> spate.engine.v1.DataRef
-	2,  // 29: spate.engine.v1.Tunables.congestion_control:type_name -> spate.engine.v1.CongestionControl
-	26, // 30: spate.engine.v1.Program.instructions:type_name -> spate.engine.v1.Instruction
-	30, // 31: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
-	30, // 32: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
-	31, // 33: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
-	32, // 34: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
-	33, // 35: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
-	34, // 36: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
-	35, // 37: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
-	30, // 38: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
-	30, // 39: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
-	30, // 40: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
-	30, // 41: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
-	36, // 42: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
-	36, // 43: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
-	37, // 44: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
-	38, // 45: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
-	39, // 46: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
-	29, // 47: spate.engine.v1.Instruction.open_connection:type_name -> spate.engine.v1.OpenConnection
-	28, // 48: spate.engine.v1.Instruction.count_time:type_name -> spate.engine.v1.CountTime
-	27, // 49: spate.engine.v1.Instruction.next_templates:type_name -> spate.engine.v1.NextTemplates
-	3,  // 50: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
-	30, // 51: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
-	52, // [52:52] is the sub-list for method output_type
-	52, // [52:52] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	18, // 16: spate.engine.v1.Pool.gre:type_name -> spate.engine.v1.Gre
+	19, // 17: spate.engine.v1.Pool.mpls:type_name -> spate.engine.v1.Mpls
+	20, // 18: spate.engine.v1.Mpls.labels:type_name -> spate.engine.v1.MplsLabel
+	1,  // 19: spate.engine.v1.Template.protocol:type_name -> spate.engine.v1.TransportProtocol
+	28, // 20: spate.engine.v1.Template.client:type_name -> spate.engine.v1.Program
+	28, // 21: spate.engine.v1.Template.server:type_name -> spate.engine.v1.Program
+	43, // 22: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
+	22, // 23: spate.engine.v1.Template.clients:type_name -> spate.engine.v1.WeightedPool
+	22, // 24: spate.engine.v1.Template.servers:type_name -> spate.engine.v1.WeightedPool
+	27, // 25: spate.engine.v1.Template.client_tunables:type_name -> spate.engine.v1.Tunables
+	27, // 26: spate.engine.v1.Template.server_tunables:type_name -> spate.engine.v1.Tunables
+	25, // 27: spate.engine.v1.Template.match:type_name -> spate.engine.v1.PayloadMatch
+	26, // 28: spate.engine.v1.Template.capture:type_name -> spate.engine.v1.Capture
+	24, // 29: spate.engine.v1.Template.client_engines:type_name -> spate.engine.v1.Engines
+	24, // 30: spate.engine.v1.Template.server_engines:type_name -> spate.engine.v1.Engines
+	8,  // 31: spate.engine.v1.Capture.data:type_name -> spate.engine.v1.DataRef
+	2,  // 32: spate.engine.v1.Tunables.congestion_control:type_name -> spate.engine.v1.CongestionControl
+	29, // 33: spate.engine.v1.Program.instructions:type_name -> spate.engine.v1.Instruction
+	33, // 34: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
+	33, // 35: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
+	34, // 36: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
+	35, // 37: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
+	36, // 38: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
+	37, // 39: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
+	38, // 40: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
+	33, // 41: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
+	33, // 42: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
+	33, // 43: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
+	33, // 44: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
+	39, // 45: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
+	39, // 46: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
+	40, // 47: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
+	41, // 48: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
+	42, // 49: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
+	32, // 50: spate.engine.v1.Instruction.open_connection:type_name -> spate.engine.v1.OpenConnection
+	31, // 51: spate.engine.v1.Instruction.count_time:type_name -> spate.engine.v1.CountTime
+	30, // 52: spate.engine.v1.Instruction.next_templates:type_name -> spate.engine.v1.NextTemplates
+	3,  // 53: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
+	33, // 54: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
+	55, // [55:55] is the sub-list for method output_type
+	55, // [55:55] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_stateful_proto_init() }
@@ -3797,13 +4101,15 @@ func file_spate_engine_v1_stateful_proto_init() {
 		(*PayloadField_Counter)(nil),
 	}
 	file_spate_engine_v1_stateful_proto_msgTypes[12].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[19].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[14].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[15].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[22].OneofWrappers = []any{
 		(*Capture_Pcap)(nil),
 		(*Capture_Path)(nil),
 		(*Capture_Data)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[20].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[22].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[23].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[25].OneofWrappers = []any{
 		(*Instruction_Connect)(nil),
 		(*Instruction_Accept)(nil),
 		(*Instruction_Send)(nil),
@@ -3829,8 +4135,8 @@ func file_spate_engine_v1_stateful_proto_init() {
 		(*Instruction_CountTime)(nil),
 		(*Instruction_NextTemplates)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[25].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[35].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[28].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[38].OneofWrappers = []any{
 		(*ReceiveUntil_Pattern)(nil),
 		(*ReceiveUntil_HttpMessage)(nil),
 	}
@@ -3840,7 +4146,7 @@ func file_spate_engine_v1_stateful_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_stateful_proto_rawDesc), len(file_spate_engine_v1_stateful_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   36,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

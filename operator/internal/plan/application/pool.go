@@ -36,6 +36,8 @@ type Pool struct {
 	Tunnels *limits.Tunnels
 	gtpu    *enginev1.Gtpu
 	vxlan   *enginev1.Vxlan
+	gre     *enginev1.Gre
+	mpls    *enginev1.Mpls
 	// vlans and gateway of clients.
 	vlans   []*enginev1.VlanTag
 	gateway netip.Addr
@@ -70,6 +72,12 @@ func (p checker) pools(all []spatev1.AddressPool, at *field.Path, servers bool) 
 		}
 		if servers && one.VXLAN != nil {
 			p.Add(spatev1.ReasonInvalidSpec, at.Child("vxlan"), "goes with clients")
+		}
+		if servers && one.GRE != nil {
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("gre"), "goes with clients")
+		}
+		if servers && one.MPLS != nil {
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("mpls"), "goes with clients")
 		}
 		if servers && (len(one.VLANs) > 0 || one.Gateway != "") {
 			p.Add(spatev1.ReasonInvalidSpec, at, "vlans and gateway go with clients")
@@ -131,7 +139,13 @@ func (p checker) pool(a *spatev1.AddressPool, at *field.Path) (Pool, bool) {
 	if a.VXLAN != nil {
 		made.vxlan = p.vxlan(a, at)
 	}
-	made.Tunnels = limits.TunnelsOf(&enginev1.Pool{Gtpu: made.gtpu, Vxlan: made.vxlan})
+	if a.GRE != nil {
+		made.gre = p.gre(a, at)
+	}
+	if a.MPLS != nil {
+		made.mpls = p.mpls(a, at)
+	}
+	made.Tunnels = limits.TunnelsOf(&enginev1.Pool{Gtpu: made.gtpu, Vxlan: made.vxlan, Gre: made.gre, Mpls: made.mpls})
 	p.access(a, at, &made)
 	return made, len(*p.Problems) == before
 }
@@ -229,14 +243,7 @@ const mostVNI = 1<<24 - 1
 // vxlan returns the VXLAN tunnels of a pool's clients. The engine checks that all tunnels of a plan are compatible.
 func (p checker) vxlan(a *spatev1.AddressPool, pool *field.Path) *enginev1.Vxlan {
 	v, at := a.VXLAN, pool.Child("vxlan")
-	for _, other := range []struct {
-		name string
-		set  bool
-	}{{"gtpu", a.GTPU != nil}, {"portPairOffset", a.PortPairOffset != ""}, {"allowMulticast", a.AllowMulticast}} {
-		if other.set {
-			p.Add(spatev1.ReasonInvalidSpec, pool.Child(other.name), "does not go with vxlan")
-		}
-	}
+	p.beside("vxlan", a, pool)
 	local, remote := p.tunnelEnds(v.Local, v.Remote, at)
 	p.Bounded(int64(v.VNI), 0, mostVNI, at.Child("vni"))
 	p.Bounded(int64(v.VNIStep), 0, mostVNI, at.Child("vniStep"))
@@ -248,6 +255,85 @@ func (p checker) vxlan(a *spatev1.AddressPool, pool *field.Path) *enginev1.Vxlan
 		made.InnerGatewayMac = p.stationMAC(v.InnerGatewayMAC, at.Child("innerGatewayMAC"))
 	}
 	return made
+}
+
+const mostKey = 1<<32 - 1
+
+// gre returns the GRE tunnels of a pool's clients. The engine checks that all tunnels of a plan are compatible.
+func (p checker) gre(a *spatev1.AddressPool, pool *field.Path) *enginev1.Gre {
+	g, at := a.GRE, pool.Child("gre")
+	p.beside("gre", a, pool)
+	local, remote := p.tunnelEnds(g.Local, g.Remote, at)
+	p.Bounded(g.KeyStep, 0, mostKey, at.Child("keyStep"))
+	made := &enginev1.Gre{
+		Local: local, Remote: remote, LocalCount: p.Setting(g.LocalCount, 1, mostNearEnds, at.Child("localCount")),
+		KeyStep: uint32(g.KeyStep), Mirror: g.Mirror,
+	}
+	switch {
+	case g.Key != nil:
+		p.Bounded(*g.Key, 0, mostKey, at.Child("key"))
+		made.Key = proto.Uint32(uint32(*g.Key))
+	case g.KeyStep != 0:
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("keyStep"), "goes with key")
+	}
+	return made
+}
+
+const (
+	mostLabels       = 8
+	mostLabel        = 1<<20 - 1
+	implicitNull     = 3 // RFC 3032 section 2.1
+	mostTrafficClass = 7
+	mostTTL          = 255
+)
+
+// mpls returns the MPLS labels of a pool's clients. The engine checks that all tunnels of a plan are compatible.
+func (p checker) mpls(a *spatev1.AddressPool, pool *field.Path) *enginev1.Mpls {
+	m, at := a.MPLS, pool.Child("mpls")
+	p.beside("mpls", a, pool)
+	local, remote := p.tunnelEnds(m.Local, m.Remote, at)
+	p.Bounded(int64(m.LabelStep), 0, mostLabel, at.Child("labelStep"))
+	made := &enginev1.Mpls{
+		Local: local, Remote: remote, LocalCount: p.Setting(m.LocalCount, 1, mostNearEnds, at.Child("localCount")),
+		LabelStep: uint32(m.LabelStep), Mirror: m.Mirror,
+	}
+	labels := at.Child("labels")
+	if len(m.Labels) < 1 || len(m.Labels) > mostLabels {
+		p.Add(spatev1.ReasonInvalidSpec, labels, "has %d labels: must have 1 to %d", len(m.Labels), mostLabels)
+	}
+	for i, l := range m.Labels {
+		at := labels.Index(i)
+		p.Bounded(int64(l.Label), 0, mostLabel, at.Child("label"))
+		if l.Label == implicitNull {
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("label"), "%d (implicit null) is in no label stack: leave the entry out", implicitNull)
+		}
+		p.Bounded(int64(l.TrafficClass), 0, mostTrafficClass, at.Child("trafficClass"))
+		made.Labels = append(made.Labels, &enginev1.MplsLabel{
+			Label: uint32(l.Label), TrafficClass: uint32(l.TrafficClass), Ttl: p.Setting(l.TTL, 1, mostTTL, at.Child("ttl")),
+		})
+	}
+	if m.DownlinkLabel != nil {
+		p.Bounded(int64(*m.DownlinkLabel), 0, mostLabel, at.Child("downlinkLabel"))
+		made.DownlinkLabel = proto.Uint32(uint32(*m.DownlinkLabel))
+	}
+	return made
+}
+
+// beside reports fields of a pool that do not go with the tunnels that its field name has.
+func (p checker) beside(name string, a *spatev1.AddressPool, pool *field.Path) {
+	for _, other := range []struct {
+		name string
+		set  bool
+	}{
+		{"gtpu", a.GTPU != nil}, {"vxlan", a.VXLAN != nil}, {"gre", a.GRE != nil}, {"mpls", a.MPLS != nil},
+		// Frames have MACs of clients, and packets have none.
+		{"startMAC", a.StartMAC != "" && name != "vxlan"},
+		{"portPairOffset", a.PortPairOffset != ""}, {"allowMulticast", a.AllowMulticast},
+	} {
+		if other.set && other.name != name {
+			p.Add(spatev1.ReasonInvalidSpec, pool.Child(other.name), "does not go with %s", name)
+		}
+	}
 }
 
 // stationMAC returns the bytes of a MAC address that is no group's.
@@ -401,7 +487,8 @@ func (a *Pool) Count() *big.Int {
 // Shifted returns the pool for the plan, with its addresses increased by a multiple of the offset; false if there are no such addresses.
 func (a *Pool) Shifted(times int) (*enginev1.Pool, bool) {
 	made := &enginev1.Pool{
-		Name: a.Name, Order: a.order, Seed: a.seed, FirstMac: a.mac, SourcePorts: a.sources, Gtpu: a.gtpu, Vxlan: a.vxlan, First: a.first.AsSlice(), Last: a.last.AsSlice(),
+		Name: a.Name, Order: a.order, Seed: a.seed, FirstMac: a.mac, SourcePorts: a.sources, First: a.first.AsSlice(), Last: a.last.AsSlice(),
+		Gtpu: a.gtpu, Vxlan: a.vxlan, Gre: a.gre, Mpls: a.mpls,
 		AllowMulticast: a.multicast, Vlans: a.vlans, Gateway: a.gateway.AsSlice(), MirrorVlans: a.MirrorsVLANs,
 	}
 	if times == 0 || !a.offset.IsValid() {

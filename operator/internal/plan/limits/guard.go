@@ -368,7 +368,9 @@ func (g *Guard) ClientPorts(port uint64, all ...*Tunnels) {
 	case !portsCovered(g.limits.AllowedPorts, port, port):
 		g.Refuse("allowedPorts", "clients connect to port %d", port)
 	default:
-		outside := func(t *Tunnels) bool { return t != nil && !portsCovered(g.limits.AllowedPorts, t.port, t.port) }
+		outside := func(t *Tunnels) bool {
+			return t != nil && t.port != 0 && !portsCovered(g.limits.AllowedPorts, t.port, t.port)
+		}
 		if i := slices.IndexFunc(all, outside); i >= 0 {
 			g.Refuse("allowedPorts", "tunnels are of UDP to port %d", all[i].port)
 		}

@@ -18,7 +18,7 @@ type Tunnels struct {
 	Field string
 	// Near is the word for a near end.
 	Near string
-	// UDP port that they lead to.
+	// UDP port that they lead to; 0 if they are not over UDP.
 	port uint64
 }
 
@@ -37,6 +37,12 @@ func TunnelsOf(pool *enginev1.Pool) *Tunnels {
 	}
 	if vxlan := pool.GetVxlan(); vxlan != nil {
 		return &Tunnels{vxlan, "vxlan", "local VTEP", 4789}
+	}
+	if gre := pool.GetGre(); gre != nil {
+		return &Tunnels{gre, "gre", "local end", 0}
+	}
+	if mpls := pool.GetMpls(); mpls != nil {
+		return &Tunnels{mpls, "mpls", "label edge router", 0}
 	}
 	return nil
 }

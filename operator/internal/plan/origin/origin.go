@@ -171,6 +171,8 @@ var words = []struct {
 	{regexp.MustCompile(`\blocal_count\b`), "localCount"},
 	{regexp.MustCompile(`\bteid_step\b`), "teidStep"},
 	{regexp.MustCompile(`\bvni_step\b`), "vniStep"},
+	{regexp.MustCompile(`\bkey_step\b`), "keyStep"},
+	{regexp.MustCompile(`\blabel_step\b`), "labelStep"},
 }
 
 var nanoseconds = regexp.MustCompile(`\b([0-9]+)( ns)?\b`)

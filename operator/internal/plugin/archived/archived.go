@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,23 +20,60 @@ import (
 	"spate.dev/operator/internal/runs/samples"
 )
 
-// Source says where the runs of a command line are archived.
+// Source says where a run of a command line is archived.
 type Source struct {
-	from, endpoint string
-	pathStyle      bool
+	// flag is the name of the flag that says it.
+	flag, from string
+	*server
+}
+
+// server is that of the buckets of a command line.
+type server struct {
+	endpoint  string
+	pathStyle bool
+	// places are what the flags name that may name a bucket.
+	places []*string
 }
 
 // Add adds the flags to a command: --from with its usage, --endpoint and --force-path-style.
 func (s *Source) Add(c *cobra.Command, usage string) {
-	c.Flags().StringVar(&s.from, "from", "", usage)
+	s.server = &server{}
+	s.addPlace(c, "from", usage)
 	c.Flags().StringVar(&s.endpoint, "endpoint", "",
 		"URL of the server of a bucket that --from names, such as https://s3.example.com:9000; AWS_ENDPOINT_URL when absent, or AWS")
 	c.Flags().BoolVar(&s.pathStyle, "force-path-style", true,
 		"have the bucket in the path of that URL, https://HOST/BUCKET/KEY; false: in its host name, https://BUCKET.HOST/KEY, as always with AWS")
 }
 
-// IsSet reports whether a run is read from an archive.
-func (s *Source) IsSet() bool { return s.from != "" || s.endpoint != "" || !s.pathStyle }
+// AddOther adds a flag for another run of the command line, whose bucket may be on the same server.
+func (s *Source) AddOther(c *cobra.Command, flag, usage string) *Source {
+	other := &Source{server: s.server}
+	other.addPlace(c, flag, usage)
+	return other
+}
+
+func (s *Source) addPlace(c *cobra.Command, flag, usage string) {
+	s.flag = flag
+	c.Flags().StringVar(&s.from, flag, "", usage)
+	s.places = append(s.places, &s.from)
+}
+
+// IsSet reports whether a run is read from an archive, or flags ask for that in vain, which is an error of Read.
+func (s *Source) IsSet() bool { return s.from != "" || s.unused() != nil }
+
+// unused says which flag of the server has no effect; nil if none.
+func (s *server) unused() error {
+	isBucket := func(place *string) bool { return strings.HasPrefix(*place, archive.Scheme) }
+	switch {
+	case slices.ContainsFunc(s.places, isBucket):
+		return nil
+	case s.endpoint != "":
+		return errors.New("--endpoint has no effect: it is for a bucket, --from s3://BUCKET/PREFIX")
+	case !s.pathStyle:
+		return errors.New("--force-path-style has no effect: it is for a bucket, --from s3://BUCKET/PREFIX")
+	}
+	return nil
+}
 
 // Read returns the run that the arguments name, with its samples, if it has any: of an archive, or of the folder of one run.
 func (s *Source) Read(ctx context.Context, flags *cluster.Flags, args []string) (*spatev1.TrafficRun, *samples.Series, error) {
@@ -45,7 +83,7 @@ func (s *Source) Read(ctx context.Context, flags *cluster.Flags, args []string) 
 	}
 	run, series, err := read(ctx, store, flags, args)
 	if err != nil {
-		return nil, nil, fmt.Errorf("--from %s: %w", s.from, err)
+		return nil, nil, fmt.Errorf("--%s %s: %w", s.flag, s.from, err)
 	}
 	return run, series, nil
 }
@@ -54,20 +92,17 @@ func (s *Source) open(ctx context.Context) (archive.Store, error) {
 	if strings.HasPrefix(s.from, archive.Scheme) {
 		bucket, err := archive.NewBucket(ctx, archive.BucketConfig{Location: s.from, Endpoint: s.endpoint, VirtualHost: !s.pathStyle})
 		if err != nil {
-			return nil, fmt.Errorf("--from %s: %w", s.from, err)
+			return nil, fmt.Errorf("--%s %s: %w", s.flag, s.from, err)
 		}
 		return bucket, nil
 	}
-	if s.endpoint != "" {
-		return nil, errors.New("--endpoint has no effect: it is for a bucket, --from s3://BUCKET/PREFIX")
-	}
-	if !s.pathStyle {
-		return nil, errors.New("--force-path-style has no effect: it is for a bucket, --from s3://BUCKET/PREFIX")
+	if err := s.unused(); err != nil {
+		return nil, err
 	}
 	if info, err := os.Stat(s.from); err != nil {
-		return nil, fmt.Errorf("--from: %w", err)
+		return nil, fmt.Errorf("--%s: %w", s.flag, err)
 	} else if !info.IsDir() {
-		return nil, fmt.Errorf("--from %s: must be the folder of an archive, or of a run in one", s.from)
+		return nil, fmt.Errorf("--%s %s: must be the folder of an archive, or of a run in one", s.flag, s.from)
 	}
 	return archive.Directory(s.from), nil
 }

@@ -56,6 +56,10 @@ func TestTheRunOfAnArchive(t *testing.T) {
 		}}
 		flags.Add(command)
 		source.Add(command, "where it is")
+		other := source.AddOther(command, "other-from", "where the other is")
+		if other.IsSet() {
+			t.Error("no flag asks for another run")
+		}
 		_, _, err := plugintest.Run("", append([]string{"read", "--kubeconfig", os.DevNull, "--from", c.from}, strings.Fields(c.args)...), command)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || err == nil && found != "imix-1" {
 			t.Errorf("%s %s: %q, %v", c.from, c.args, found, err)

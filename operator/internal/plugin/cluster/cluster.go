@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -22,12 +23,42 @@ type Flags struct {
 	overrides  clientcmd.ConfigOverrides
 }
 
-// Add adds the flags to a command.
+// Names of the flags that are described in the help of each command. Of the others it has the names only: ConnectionFlags.
+const (
+	namespaceFlag  = clientcmd.FlagNamespace
+	contextFlag    = clientcmd.FlagContext
+	kubeconfigFlag = clientcmd.RecommendedConfigPathFlag
+)
+
+// ofConnection is the annotation of flags that are kubectl's for its connection, and are not described in the help.
+const ofConnection = "spate.dev/of-connection"
+
+// Add adds the flags to a command: all that kubectl has for the connection, with its meaning.
 func (f *Flags) Add(c *cobra.Command) {
-	c.Flags().StringVarP(&f.overrides.Context.Namespace, "namespace", "n", "", "namespace of the object; that of the context when absent")
-	c.Flags().StringVar(&f.overrides.CurrentContext, "context", "", "context of the kubeconfig; the current one when absent")
-	c.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "path of the kubeconfig")
-	_ = c.RegisterFlagCompletionFunc("namespace", f.completeNamespace) // fails for a flag that does not exist only
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.ClusterOverrideFlags.ProxyURL = clientcmd.FlagInfo{} // kubectl has it in the kubeconfig only
+	names.ContextOverrideFlags.Namespace.Description = "namespace of the object; that of the context when absent"
+	names.CurrentContext.Description = "context of the kubeconfig; the current one when absent"
+	all := pflag.NewFlagSet("connection", pflag.ContinueOnError)
+	clientcmd.BindOverrideFlags(&f.overrides, all, names)
+	all.VisitAll(func(flag *pflag.Flag) {
+		if flag.Name != namespaceFlag && flag.Name != contextFlag {
+			_ = all.SetAnnotation(flag.Name, ofConnection, nil) // fails for a flag that does not exist only
+		}
+	})
+	all.StringVar(&f.kubeconfig, kubeconfigFlag, "", "path of the kubeconfig")
+	c.Flags().AddFlagSet(all)
+	_ = c.RegisterFlagCompletionFunc(namespaceFlag, f.completeNamespace) // fails for a flag that does not exist only
+}
+
+// ConnectionFlags are the flags of a command that kubectl has for its connection and describes in `kubectl options`.
+func ConnectionFlags(c *cobra.Command) (all []*pflag.Flag) {
+	c.Flags().VisitAll(func(flag *pflag.Flag) {
+		if _, is := flag.Annotations[ofConnection]; is {
+			all = append(all, flag)
+		}
+	})
+	return all
 }
 
 // Connection is a connection to the cluster that kubectl would use, and the namespace of the objects.

@@ -4,13 +4,19 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -18,6 +24,56 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plugin/plugintest"
 )
+
+func TestTheFlagsOfTheConnectionAreThoseOfKubectl(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte(`
+apiVersion: v1
+kind: Config
+clusters: [{name: one, cluster: {server: "https://one.example"}}, {name: two, cluster: {server: "https://two.example"}}]
+users: [{name: jo, user: {token: of-jo}}, {name: kim, user: {token: of-kim}}]
+contexts: [{name: lab, context: {cluster: one, user: jo, namespace: tests}}, {name: site, context: {cluster: two, user: kim}}]
+current-context: lab
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]func(c *rest.Config, namespace string) bool{
+		"": func(c *rest.Config, ns string) bool {
+			return c.Host == "https://one.example" && c.BearerToken == "of-jo" && ns == "tests"
+		},
+		"--context site": func(c *rest.Config, ns string) bool {
+			return c.Host == "https://two.example" && c.BearerToken == "of-kim" && ns == "default"
+		},
+		"--cluster two --user kim -n lab": func(c *rest.Config, ns string) bool {
+			return c.Host == "https://two.example" && c.BearerToken == "of-kim" && ns == "lab"
+		},
+		"--as ann --as-group one --as-group two --as-uid 7": func(c *rest.Config, _ string) bool {
+			i := c.Impersonate
+			return i.UserName == "ann" && i.UID == "7" && slices.Equal(i.Groups, []string{"one", "two"}) && c.BearerToken == "of-jo"
+		},
+		"--server https://three.example --token of-ann": func(c *rest.Config, _ string) bool {
+			return c.Host == "https://three.example" && c.BearerToken == "of-ann"
+		},
+		"--insecure-skip-tls-verify": func(c *rest.Config, _ string) bool { return c.Insecure },
+		"--tls-server-name name.example --certificate-authority " + kubeconfig: func(c *rest.Config, _ string) bool { // the file must exist
+			return c.CAFile == kubeconfig && c.ServerName == "name.example"
+		},
+		"--request-timeout 7s": func(c *rest.Config, _ string) bool { return c.Timeout == 7*time.Second },
+	} {
+		var flags Flags
+		c := &cobra.Command{}
+		flags.Add(c)
+		if err := c.ParseFlags(append(strings.Fields(line), "--kubeconfig", kubeconfig)); err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		config, err := flags.config().ClientConfig()
+		namespace, other := flags.Namespace()
+		if err := errors.Join(err, other); err != nil || !want(config, namespace) {
+			t.Errorf("%s: %v in namespace %s, %v", line, config, namespace, err)
+		}
+	}
+}
 
 func TestNamesCompleteAnArgument(t *testing.T) {
 	scheme := runtime.NewScheme()

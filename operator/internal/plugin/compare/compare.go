@@ -4,7 +4,6 @@
 package compare
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,32 +11,37 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plugin/archived"
 	"spate.dev/operator/internal/plugin/cluster"
 	"spate.dev/operator/internal/plugin/exit"
-	"spate.dev/operator/internal/plugin/result"
-	"spate.dev/operator/internal/runs/storage"
+	"spate.dev/operator/internal/plugin/output"
 )
 
 // NewCommand returns `compare`.
 func NewCommand() *cobra.Command {
 	var flags cluster.Flags
-	var source archived.Source
-	var output string
+	var from archived.Source
+	var other *archived.Source
+	var form output.Flag
 	var failOn []string
 	c := &cobra.Command{
-		Use:   "compare [RUN] OTHER",
+		Use:   "compare [RUN] [OTHER]",
 		Short: "Compare the results of two runs",
 		Long: `Compares the results of two TrafficRuns: sums, streams, templates and delays, each with its change from the first run to the second. Either may be
 the name of a TrafficProfile: its latest run is used then. A single run is compared with its baseline (spec.baselineRef), as that was when the run
-started: it need not exist any more. Streams and templates of one run only are listed. Without -o json or yaml, metrics that are 0 in
-both runs are omitted.
+started: it need not exist any more. Streams and templates of one run only are listed. Tables omit metrics that are 0 in both runs, but for
+-o wide.
 
 --from PLACE reads the first run from an archive, where it need not exist any more: the folder that the operator writes to (--archive-directory), or the bucket and
-prefix (--archive-bucket), s3://BUCKET/PREFIX, with the credentials and the region that the AWS SDK finds.
+prefix (--archive-bucket), s3://BUCKET/PREFIX, with the credentials and the region that the AWS SDK finds. --other-from PLACE reads the second; with both no cluster
+is needed. PLACE may be the folder of a single run: where both are, names may be omitted.
+
+P and DIFFER are of rates and mean times whose samples both runs have, one a second: the probability, by Welch's t-test, of means that differ as much or more if the
+runs were alike, and whether it is below 0.05 when corrected for the number of metrics (Holm). Samples that follow each other are alike, so fewer count: the effective
+sample size. It tells runs apart, not causes: two runs of the same can differ by what changed between them, so repeat runs (kubectl spate search compare has
+repeats). Counts and percentiles, and runs with stages, are not tested. -o wide has sample sizes and the 95 % confidence interval of the change.
 
 --fail-on CONDITION, which may be repeated, makes the exit code 1 if the condition holds. A condition is a metric, > or <, and an amount:
   latency.p99>5%                       the metric has grown by more than 5 % of what the first run has
@@ -54,93 +58,35 @@ Exit codes: 0 no condition holds; 1 one does; 2 a condition is not valid or cann
   kubectl spate compare before after --fail-on 'latency.p99>5%' --fail-on 'lost>0'
   kubectl spate compare imix-release-7 imix --from /mnt/archive
   kubectl spate compare imix-release-7 imix --from s3://results/spate --endpoint https://s3.example.com:9000
+  kubectl spate compare imix-release-7 imix-release-8 -n tests --from /mnt/archive --other-from /mnt/archive -o wide
   kubectl spate compare before after --fail-on 'streams.*.rxPps<-1%' -o json | jq '.differences[] | select(.relativePercent > 1)'`,
-		Args:              cobra.RangeArgs(1, 2),
+		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: flags.Complete(2, cluster.Runs, cluster.Profiles),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := result.CheckOutput(output); err != nil {
+			if err := form.Check(); err != nil {
 				return exit.With(exit.Invalid, err)
 			}
 			conditions, err := parseAll(failOn)
 			if err != nil {
 				return exit.With(exit.Invalid, err)
 			}
-			first, second, err := both(c.Context(), &flags, &source, args)
+			first, second, err := both(c.Context(), &flags, places{&from, other}, args)
 			if err != nil {
 				return exit.With(exit.NotRun, err)
 			}
-			d := compare(first, second)
+			d := compare(first.run, second.run)
+			d.test(first, second)
 			judged := d.judge(conditions)
-			if output != "" {
-				err = result.WriteDocument(c.OutOrStdout(), output, d)
-			} else {
-				err = d.write(c.OutOrStdout())
-			}
-			return errors.Join(err, judged)
+			return errors.Join(form.Write(c.OutOrStdout(), d.shown()), judged)
 		},
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.With(exit.Invalid, err) })
 	flags.Add(c)
-	source.Add(c, "folder or s3://BUCKET/PREFIX of an archive to read the first run from instead of the cluster")
+	from.Add(c, "folder or s3://BUCKET/PREFIX of an archive, or of a run in one, to read the first run from instead of the cluster")
+	other = from.AddOther(c, "other-from", "the same for the second run")
 	c.Flags().StringArrayVar(&failOn, "fail-on", nil, "METRIC>AMOUNT or METRIC<AMOUNT: exit with 1 if the change from the first run to the second is beyond the amount, such as latency.p99>5%")
-	c.Flags().StringVarP(&output, "output", "o", "", result.OutputUsage)
+	form.Add(c)
 	return c
-}
-
-// both reads the runs that are compared.
-func both(ctx context.Context, flags *cluster.Flags, source *archived.Source, args []string) (first, second *spatev1.TrafficRun, err error) {
-	if source.IsSet() && len(args) == 1 {
-		return nil, nil, errors.New("--from reads the first of two runs: name the other one, too")
-	}
-	connection, err := flags.Connect()
-	if err != nil {
-		return nil, nil, err
-	}
-	second, err = read(ctx, connection.Client, connection.Namespace, args[len(args)-1])
-	var other error
-	switch {
-	case source.IsSet():
-		first, _, other = source.Read(ctx, flags, args[:1])
-		if other == nil && first.Status.Result == nil {
-			other = fmt.Errorf("run %s has no result: nothing was measured", first.Name)
-		}
-	case len(args) == 2:
-		first, other = read(ctx, connection.Client, connection.Namespace, args[0])
-	case err == nil:
-		first, err = baselineOf(ctx, connection.Client, second)
-	}
-	return first, second, errors.Join(other, err)
-}
-
-// read returns a run with its whole result.
-func read(ctx context.Context, reader kube.Reader, namespace, name string) (*spatev1.TrafficRun, error) {
-	run, err := cluster.FindRun(ctx, reader, namespace, name)
-	if err != nil {
-		return nil, err
-	}
-	if run.Status.Result == nil {
-		return nil, fmt.Errorf("run %s has no result: nothing was measured yet", run.Name)
-	}
-	if err := result.Load(ctx, reader, run); err != nil {
-		return nil, fmt.Errorf("run %s: %w", run.Name, err)
-	}
-	return run, nil
-}
-
-// baselineOf returns the baseline of a run, with the copy of its whole result.
-func baselineOf(ctx context.Context, reader kube.Reader, run *spatev1.TrafficRun) (*spatev1.TrafficRun, error) {
-	if run.Status.Resolved == nil || run.Status.Resolved.Baseline == nil {
-		return nil, fmt.Errorf("run %s has no baseline: name the run to compare it with", run.Name)
-	}
-	kept, err := storage.LoadBaseline(ctx, reader, run)
-	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", run.Name, err)
-	}
-	b, baseline := run.Status.Resolved.Baseline, &spatev1.TrafficRun{}
-	baseline.Namespace, baseline.Name, baseline.UID = run.Namespace, string(b.Name), b.UID
-	baseline.Spec.ProfileRef = &spatev1.LocalReference{Name: b.Profile}
-	baseline.Status.Phase, baseline.Status.Verdict, baseline.Status.Result = spatev1.RunComplete, &spatev1.Verdict{Outcome: b.Outcome}, kept
-	return baseline, nil
 }
 
 // document is a comparison for programs.
@@ -152,6 +98,9 @@ type document struct {
 	OnlyInFirst  []string   `json:"onlyInFirst"`
 	OnlyInSecond []string   `json:"onlyInSecond"`
 	FailOn       []judgment `json:"failOn,omitempty"`
+	// Test is the name of the test of differences that have statistics, and NotTested why none has.
+	Test      string `json:"test,omitempty"`
+	NotTested string `json:"notTested,omitempty"`
 }
 
 // compared is a run.
@@ -170,8 +119,13 @@ func comparedOf(run *spatev1.TrafficRun) compared {
 	return c
 }
 
-// write writes the comparison as tables.
-func (d *document) write(w io.Writer) error {
+// shown is the comparison in every form.
+func (d *document) shown() output.Shown {
+	return output.Shown{Document: d, Lists: []output.List{{Name: "difference", Objects: d.Differences}}, Tables: d.write}
+}
+
+// write writes the comparison as tables: wide with metrics that are 0 in both runs.
+func (d *document) write(w io.Writer, wide bool) error {
 	for i, c := range []compared{d.First, d.Second} {
 		outcome := string(c.Phase)
 		if c.Outcome != "" {
@@ -180,13 +134,29 @@ func (d *document) write(w io.Writer) error {
 		fmt.Fprintf(w, "%s: run %s of profile %s: %s\n", []string{"First", "Second"}[i], c.Name, c.Profile, outcome)
 	}
 	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(out, "\nMETRIC\tFIRST\tSECOND\tCHANGE\tRELATIVE")
+	headings := []string{"METRIC", "FIRST", "SECOND", "CHANGE", "RELATIVE"}
+	if d.Test != "" {
+		headings = append(headings, testHeadings(wide)...)
+	}
+	fmt.Fprintf(out, "\n%s\n", strings.Join(headings, "\t"))
 	for i := range d.Differences {
-		if diff := &d.Differences[i]; !diff.isZero() {
-			fmt.Fprintln(out, strings.Join(diff.cells(), "\t"))
+		diff := &d.Differences[i]
+		if diff.isZero() && !wide {
+			continue
 		}
+		cells := diff.cells()
+		if d.Test != "" {
+			cells = append(cells, diff.statistics.cells(diff.unit, wide)...)
+		}
+		fmt.Fprintln(out, strings.Join(cells, "\t"))
 	}
 	out.Flush() // an error is reported by the last call
+	switch {
+	case d.Test != "":
+		fmt.Fprintf(w, "\nP: %s. DIFFER: at the level of %g, corrected for %d metrics. Runs of the same differ, too: repeat them.\n", d.Test, level, d.tested())
+	case d.NotTested != "":
+		fmt.Fprintf(w, "\nWhether differences are more than chance is not known: %s.\n", d.NotTested)
+	}
 	for _, only := range []struct {
 		run   string
 		names []string

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,10 +16,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/archive"
 	"spate.dev/operator/internal/plugin/exit"
+	"spate.dev/operator/internal/plugin/output"
 	"spate.dev/operator/internal/plugin/plugintest"
 	"spate.dev/operator/internal/runs/storage"
 )
@@ -160,7 +165,7 @@ func TestASingleRunIsComparedWithItsBaseline(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, want bytes.Buffer
-	if err := errors.Join(compare(first, run).write(&out), compare(before, run).write(&want)); err != nil || out.String() != want.String() {
+	if err := errors.Join(compare(first.run, run).write(&out, false), compare(before, run).write(&want, false)); err != nil || out.String() != want.String() {
 		t.Errorf("%v\ngot\n%s\nwant\n%s", err, out.String(), want.String())
 	}
 }
@@ -176,7 +181,7 @@ func TestDifferencesAsTables(t *testing.T) {
 		t.Error("no condition holds")
 	}
 	var out bytes.Buffer
-	if err := d.write(&out); err != nil {
+	if err := d.write(&out, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -194,5 +199,58 @@ func TestDifferencesAsTables(t *testing.T) {
 	}
 	if strings.Contains(out.String(), "duplicates") {
 		t.Errorf("what is 0 in both is omitted:\n%s", out.String())
+	}
+	out.Reset()
+	if err := d.write(&out, true); err != nil || !strings.Contains(out.String(), "\nduplicates ") {
+		t.Errorf("%v: what is 0 in both is in wide tables:\n%s", err, out.String())
+	}
+	out.Reset()
+	var form output.Flag
+	form.Choose(output.CSV)
+	if err := form.Write(&out, d.shown()); err != nil || !strings.HasPrefix(out.String(), "metric,unit,first,second,change,relativePercent\nduration,ns,10000000000,10000000000,0,0\n") {
+		t.Errorf("%v:\n%s", err, out.String())
+	}
+}
+
+func TestArchivedRunsAreComparedWithoutACluster(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	folders := map[string]string{}
+	for name, rate := range map[string]int64{"imix-1": 1000, "imix-2": 1100} {
+		s := sampledRun(name, rate, 20_000)
+		s.run.UID = types.UID("00000000-0000-4000-8000-00000000000" + strings.TrimPrefix(name, "imix-"))
+		encoded, err := s.samples.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := archive.Save(t.Context(), archive.Directory(root), s.run, encoded); err != nil {
+			t.Fatal(err)
+		}
+		folders[name] = filepath.Join(root, filepath.FromSlash(archive.Folder(s.run)))
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string // part of the output or of the error
+	}{
+		{[]string{"imix-1", "imix-2", "--from", root, "--other-from", root}, 0, "streams.voice.txPps"},
+		{[]string{"--from", folders["imix-1"], "--other-from", folders["imix-2"]}, 0, "Second: run imix-2 of profile imix"},
+		{[]string{"imix-1", "imix-2", "--from", root, "--other-from", folders["imix-2"], "--fail-on", "txPps>5%"}, 1, `--fail-on "txPps>5%" holds: txPps is 1000, then 1100`},
+		{[]string{"imix-1", "imix-3", "--from", root, "--other-from", root}, 3, `--other-from ` + root + `: the archive has no run "imix-3"`},
+		{[]string{"--from", root, "--other-from", root}, 3, "it is not the folder of one run: name a RUN"},
+		{[]string{"imix-2", "--other-from", root}, 3, "--other-from reads the second of two runs: name the first one, too; an archive has no copies of baselines"},
+		{[]string{"imix-2", "--from", root}, 3, "--from reads the first of two runs: name the other one, too"},
+		{[]string{"--from", root}, 3, "name two runs, or one that has a baseline"},
+		{nil, 3, "name two runs, or one that has a baseline"},
+		{[]string{"imix-1", "imix-2", "--from", root, "--other-from", root, "--endpoint", "https://s3.example"}, 3, "--endpoint has no effect"},
+	} {
+		out, _, err := plugintest.Run("", append([]string{"compare", "-n", "tests", "--kubeconfig", os.DevNull}, c.args...), NewCommand())
+		said := out
+		if err != nil {
+			said += err.Error()
+		}
+		if exit.Code(err) != c.code || !strings.Contains(said, c.want) || c.code <= exit.Failed && !strings.Contains(out, " <0.0001  yes") {
+			t.Errorf("%q: exits with %d, want %d and %q:\n%s", c.args, exit.Code(err), c.code, c.want, said)
+		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"spate.dev/operator/internal/plugin/exit"
+	"spate.dev/operator/internal/plugin/measured"
 )
 
 // condition of --fail-on.
@@ -54,7 +55,7 @@ func parse(text string) (condition, error) {
 	c := condition{text: text, pattern: strings.Split(parts[1], "."), more: parts[2] == ">", amount: amount, unit: parts[4]}
 	if scale, isTime := nanosecondsOf[parts[4]]; isTime {
 		c.amount.Mul(c.amount, new(big.Rat).SetInt64(scale))
-		c.unit = string(times)
+		c.unit = string(measured.Time)
 	}
 	return c, nil
 }
@@ -112,7 +113,7 @@ func (d *document) judge(conditions []condition) error {
 			}
 			found = true
 			j := judgment{Condition: c.text, Metric: diff.metric}
-			if isTime := diff.unit == times; c.unit == string(times) && !isTime || c.unit == "" && isTime && c.amount.Sign() != 0 {
+			if isTime := diff.unit == measured.Time; c.unit == string(measured.Time) && !isTime || c.unit == "" && isTime && c.amount.Sign() != 0 {
 				j.Problem = "the amount must be a percentage, or a time such as 10us"
 				if !isTime {
 					j.Problem = "the amount must be a percentage or a number: the metric is no time"

@@ -5,7 +5,6 @@ package doctor
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,13 +18,14 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plugin/cluster"
+	"spate.dev/operator/internal/plugin/output"
 	"spate.dev/operator/internal/preflight"
 )
 
 // NewCommand returns `doctor`.
 func NewCommand() *cobra.Command {
 	var where cluster.Flags
-	var output string
+	var form output.Flag
 	c := &cobra.Command{
 		Use:   "doctor GENERATOR",
 		Short: "Check the machines of a generator's pods",
@@ -37,12 +37,13 @@ check has the state Error, or if a pod has not reported its machine; 0 also with
 warnings, wait for its condition MachineReady.`,
 		Example: `  kubectl spate doctor lab
   kubectl spate doctor lab -n tests -o json | jq '.pods[].checks[] | select(.state != "Ok")'
+  kubectl spate doctor lab -o csv > checks.csv
   kubectl wait tg/lab --for=condition=MachineReady --timeout=2m`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: where.Complete(1, cluster.Generators),
 		RunE: func(c *cobra.Command, args []string) error {
-			if output != "" && output != "json" {
-				return fmt.Errorf("-o %s: must be json, or absent for a table", output)
+			if err := form.Check(); err != nil {
+				return err
 			}
 			connection, err := where.Connect()
 			if err != nil {
@@ -52,24 +53,26 @@ warnings, wait for its condition MachineReady.`,
 			if err := connection.Client.Get(c.Context(), kube.ObjectKey{Namespace: connection.Namespace, Name: args[0]}, g); err != nil {
 				return err
 			}
-			return show(c.OutOrStdout(), g, output)
+			return errors.Join(form.Write(c.OutOrStdout(), shown(g)), problem(g))
 		},
 	}
 	where.Add(c)
-	c.Flags().StringVarP(&output, "output", "o", "", "json, or a table when absent")
+	form.Add(c)
 	return c
 }
 
 // Write prints the checks of a generator as tables, and returns what makes the exit code of `doctor` 1.
-func Write(w io.Writer, g *spatev1.TrafficGenerator) error { return show(w, g, "") }
+func Write(w io.Writer, g *spatev1.TrafficGenerator) error {
+	return errors.Join(writeTables(w, g, false), problem(g))
+}
 
-// show prints the checks of a generator, and returns what makes the exit code 1.
-func show(w io.Writer, g *spatev1.TrafficGenerator, output string) error {
-	write := writeTables
-	if output == "json" {
-		write = writeJSON
+// shown are the checks of a generator in every form.
+func shown(g *spatev1.TrafficGenerator) output.Shown {
+	document := reportOf(g)
+	return output.Shown{
+		Document: document, Lists: []output.List{{Name: "check", Objects: document.rows()}},
+		Tables: func(w io.Writer, wide bool) error { return writeTables(w, g, wide) },
 	}
-	return errors.Join(write(w, g), problem(g))
 }
 
 // problem returns why an engine cannot work on its machine, or why that is not known.
@@ -97,7 +100,7 @@ func problem(g *spatev1.TrafficGenerator) error {
 	return nil
 }
 
-// report is a generator's preflight as JSON.
+// report is a generator's preflight for programs.
 type report struct {
 	Name      string            `json:"name"`
 	Namespace string            `json:"namespace"`
@@ -113,19 +116,46 @@ type podReport struct {
 	Checks  []spatev1.PreflightCheck `json:"checks"`
 }
 
-func writeJSON(w io.Writer, g *spatev1.TrafficGenerator) error {
-	r := report{Name: g.Name, Namespace: g.Namespace, Condition: meta.FindStatusCondition(g.Status.Conditions, spatev1.ConditionMachineReady), Pods: []podReport{}}
+// row is a check, for CSV.
+type row struct {
+	Generator string `json:"generator"`
+	Pod       string `json:"pod"`
+	Node      string `json:"node"`
+	Check     string `json:"check"`
+	Subject   string `json:"subject"`
+	State     string `json:"state"`
+	Observed  string `json:"observed"`
+	Remedy    string `json:"remedy"`
+}
+
+// rows are the checks of all pods. A pod that has not reported its machine has one without a check, whose state is that of what could not be read.
+func (r *report) rows() []row {
+	all := []row{}
+	for _, pod := range r.Pods {
+		if len(pod.Checks) == 0 {
+			all = append(all, row{Generator: r.Name, Pod: pod.Name, Node: pod.Node, State: string(spatev1.PreflightUnknown), Observed: cmp.Or(pod.Message, notAnswered)})
+		}
+		for _, c := range pod.Checks {
+			all = append(all, row{r.Name, pod.Name, pod.Node, c.Check, c.Subject, string(c.State), c.Observed, c.Remedy})
+		}
+	}
+	return all
+}
+
+func reportOf(g *spatev1.TrafficGenerator) *report {
+	r := &report{Name: g.Name, Namespace: g.Namespace, Condition: meta.FindStatusCondition(g.Status.Conditions, spatev1.ConditionMachineReady), Pods: []podReport{}}
 	for _, pod := range g.Status.Pods {
 		checks := append([]spatev1.PreflightCheck{}, pod.Preflight...)
 		r.Pods = append(r.Pods, podReport{pod.Name, pod.Node, pod.Message, checks})
 	}
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(r)
+	return r
 }
 
-func writeTables(w io.Writer, g *spatev1.TrafficGenerator) error {
+// notAnswered is why a pod has no checks, if the operator gives no reason.
+const notAnswered = "its engine has not answered"
+
+// writeTables writes a table for each pod; wide with the names of pod and node in each row.
+func writeTables(w io.Writer, g *spatev1.TrafficGenerator, wide bool) error {
 	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	if c := meta.FindStatusCondition(g.Status.Conditions, spatev1.ConditionMachineReady); c != nil {
 		fmt.Fprintf(out, "Generator %s: %s=%s (%s)\n", g.Name, c.Type, c.Status, c.Reason)
@@ -141,7 +171,7 @@ func writeTables(w io.Writer, g *spatev1.TrafficGenerator) error {
 			fmt.Fprintf(out, " on node %s", pod.Node)
 		}
 		if len(pod.Preflight) == 0 {
-			fmt.Fprintf(out, " has not reported its machine: %s\n", cmp.Or(pod.Message, "its engine has not answered"))
+			fmt.Fprintf(out, " has not reported its machine: %s\n", cmp.Or(pod.Message, notAnswered))
 			continue
 		}
 		found := 0
@@ -151,9 +181,17 @@ func writeTables(w io.Writer, g *spatev1.TrafficGenerator) error {
 			}
 		}
 		fmt.Fprintf(out, ": checks %d, findings %d\n", len(pod.Preflight), found)
-		fmt.Fprintln(out, "CHECK\tSUBJECT\tSTATE\tOBSERVED\tREMEDY")
+		headings := []string{"CHECK", "SUBJECT", "STATE", "OBSERVED", "REMEDY"}
+		if wide {
+			headings = append(headings, "POD", "NODE")
+		}
+		fmt.Fprintln(out, strings.Join(headings, "\t"))
 		for _, c := range pod.Preflight {
-			fmt.Fprintln(out, strings.Join([]string{c.Check, c.Subject, string(c.State), c.Observed, cmp.Or(c.Remedy, "-")}, "\t"))
+			cells := []string{c.Check, c.Subject, string(c.State), c.Observed, cmp.Or(c.Remedy, "-")}
+			if wide {
+				cells = append(cells, pod.Name, cmp.Or(pod.Node, "-"))
+			}
+			fmt.Fprintln(out, strings.Join(cells, "\t"))
 		}
 		out.Flush() // an error is reported by the last call
 	}

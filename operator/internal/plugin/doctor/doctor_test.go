@@ -4,7 +4,9 @@ package doctor
 
 import (
 	"bytes"
+	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plugin/output"
 	"spate.dev/operator/internal/plugin/plugintest"
 	"spate.dev/operator/internal/preflight"
 )
@@ -64,7 +67,7 @@ func judge(g *spatev1.TrafficGenerator) {
 
 func TestChecksAreATableWithRemedies(t *testing.T) {
 	var out bytes.Buffer
-	if err := show(&out, lab(), ""); err != nil {
+	if err := Write(&out, lab()); err != nil {
 		t.Fatalf("warnings make the exit code 1: %v", err)
 	}
 	want := `Generator lab: MachineReady=False (PreflightFindings)
@@ -119,7 +122,7 @@ func TestTheExitCodeIsOneWhereAnEngineCannotWorkOrHasNotReported(t *testing.T) {
 			g := lab()
 			c.change(g)
 			var out bytes.Buffer
-			err := show(&out, g, "")
+			err := Write(&out, g)
 			if err == nil || err.Error() != c.err || !strings.Contains(out.String(), c.output) {
 				t.Errorf("%v\n%s", err, out.String())
 			}
@@ -129,7 +132,7 @@ func TestTheExitCodeIsOneWhereAnEngineCannotWorkOrHasNotReported(t *testing.T) {
 
 func TestChecksAreJSONForPrograms(t *testing.T) {
 	var out bytes.Buffer
-	if err := show(&out, lab(), "json"); err != nil {
+	if err := formed(output.JSON).Write(&out, shown(lab())); err != nil {
 		t.Fatal(err)
 	}
 	var got report
@@ -139,7 +142,33 @@ func TestChecksAreJSONForPrograms(t *testing.T) {
 	if got.Name != "lab" || got.Namespace != "tests" || got.Condition.Reason != spatev1.ReasonPreflightFindings || got.Pods[0].Node != "worker-1" || len(got.Pods[0].Checks) != 15 {
 		t.Errorf("%s", out.String())
 	}
-	if _, _, err := plugintest.Run("", []string{"doctor", "lab", "-o", "yaml"}, NewCommand()); err == nil || !strings.Contains(err.Error(), "-o yaml: must be json") {
+	if _, _, err := plugintest.Run("", []string{"doctor", "lab", "-o", "html"}, NewCommand()); err == nil || !strings.Contains(err.Error(), "-o html: must be one of table") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// formed is the flag -o with a value.
+func formed(form string) *output.Flag {
+	var f output.Flag
+	f.Choose(form)
+	return &f
+}
+
+func TestChecksAreRowsWithPodAndNode(t *testing.T) {
+	g := lab()
+	g.Status.Pods = append(g.Status.Pods, spatev1.GeneratorPodStatus{Name: "lab-1", Node: "worker-2"})
+	var table, wide bytes.Buffer
+	if err := errors.Join(formed(output.CSV).Write(&table, shown(g)), formed(output.Wide).Write(&wide, shown(g))); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&table).ReadAll()
+	if err != nil || len(rows) != 17 || strings.Join(rows[0], " ") != "generator pod node check subject state observed remedy" {
+		t.Fatalf("%d rows %q: %v", len(rows), rows, err)
+	}
+	if first, last := rows[1], rows[16]; strings.Join(first[:6], " ") != "lab lab-0 worker-1 DeviceOnOtherNUMANode east Warning" || strings.Join(last, " ") != "lab lab-1 worker-2   Unknown its engine has not answered " {
+		t.Errorf("%q %q", first, last)
+	}
+	if !strings.Contains(wide.String(), "REMEDY") || !strings.Contains(wide.String(), "lab-0  worker-1\n") {
+		t.Errorf("%s", wide.String())
 	}
 }

@@ -21,7 +21,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"spate.dev/operator/internal/plugin/cluster"
-	"spate.dev/operator/internal/plugin/result"
+	"spate.dev/operator/internal/plugin/output"
 )
 
 // kinds of objects that the argument names.
@@ -30,7 +30,7 @@ var kinds = []string{cluster.RunKind, cluster.ProfileKind, cluster.GeneratorKind
 // NewCommand returns `events`.
 func NewCommand() *cobra.Command {
 	var where cluster.Flags
-	var output string
+	var form output.Flag
 	var everywhere, follow bool
 	c := &cobra.Command{
 		Use:   "events [RUN | PROFILE | GENERATOR | SEARCH]",
@@ -48,10 +48,8 @@ It takes the rights to list and watch events and to list pods in the namespace, 
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: where.Complete(1, cluster.Runs, cluster.Profiles, cluster.Generators, cluster.Searches),
 		RunE: func(c *cobra.Command, args []string) error {
-			if output != "wide" {
-				if err := result.CheckOutput(output); err != nil {
-					return fmt.Errorf("%w; or wide", err)
-				}
+			if err := form.Check(); err != nil {
+				return err
 			}
 			if everywhere && len(args) > 0 {
 				return errors.New("a name is that of an object of one namespace: omit the name, or -A")
@@ -71,7 +69,7 @@ It takes the rights to list and watch events and to list pods in the namespace, 
 			if everywhere {
 				s.namespace = ""
 			}
-			p := newPrinter(c.OutOrStdout(), output, everywhere)
+			p := newPrinter(c.OutOrStdout(), &form, everywhere)
 			version, err := show(c.Context(), s, p, follow)
 			if err != nil || !follow {
 				return err
@@ -86,7 +84,7 @@ It takes the rights to list and watch events and to list pods in the namespace, 
 	where.Add(c)
 	c.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "of all namespaces")
 	c.Flags().BoolVarP(&follow, "watch", "w", false, "after that, print events as they occur, until interrupted")
-	c.Flags().StringVarP(&output, "output", "o", "", "json, yaml or wide, or a table when absent")
+	form.Add(c)
 	return c
 }
 

@@ -26,6 +26,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plugin/cluster"
+	"spate.dev/operator/internal/plugin/output"
 	"spate.dev/operator/internal/plugin/plugintest"
 	"spate.dev/operator/internal/podspec"
 )
@@ -133,16 +134,23 @@ func TestEventsOfSpatesObjectsAndPodsAreShownInOrder(t *testing.T) {
 		t.Errorf("no run is called lab: %v %v %v", list, found, err)
 	}
 	s := &scope{reader: room(t), namespace: "tests", of: named(t, "nonesuch")}
-	if _, err := show(t.Context(), s, newPrinter(&bytes.Buffer{}, "", false), false); err == nil || !strings.HasPrefix(err.Error(), `there is no TrafficRun, TrafficProfile, TrafficGenerator or TrafficSearch "nonesuch" in namespace tests`) {
+	if _, err := show(t.Context(), s, newPrinter(&bytes.Buffer{}, formed(""), false), false); err == nil || !strings.HasPrefix(err.Error(), `there is no TrafficRun, TrafficProfile, TrafficGenerator or TrafficSearch "nonesuch" in namespace tests`) {
 		t.Error(err)
 	}
 }
 
+// formed is the flag -o with a value.
+func formed(form string) *output.Flag {
+	var f output.Flag
+	f.Choose(form)
+	return &f
+}
+
 // shownOf returns what is printed of a name.
-func shownOf(t *testing.T, output, name string, namespaces bool) string {
+func shownOf(t *testing.T, form, name string, namespaces bool) string {
 	t.Helper()
 	var out bytes.Buffer
-	p := newPrinter(&out, output, namespaces)
+	p := newPrinter(&out, formed(form), namespaces)
 	p.now = func() time.Time { return noon }
 	if _, err := show(t.Context(), &scope{reader: room(t), namespace: "tests", of: named(t, name), note: func(string) {}}, p, false); err != nil {
 		t.Fatal(err)
@@ -174,6 +182,13 @@ tests       10s                Normal    Because   TrafficRun/imix-1   spate-ope
 	}
 	if got := shownOf(t, "yaml", "web", false); !strings.Contains(got, "items: []\n") {
 		t.Error(got)
+	}
+	if got, want := shownOf(t, "csv", "imix-1", false), `namespace,lastSeen,firstSeen,count,type,reason,kind,name,source,message,event
+tests,2023-11-14T22:13:00Z,2023-11-14T22:08:20Z,3,Warning,Because,Pod,lab-0,"spate-operator, spate-operator-0","probe
+ failed",e6
+tests,2023-11-14T22:13:10Z,2023-11-14T22:13:10Z,1,Normal,Because,TrafficRun,imix-1,"spate-operator, spate-operator-0",sends,e7
+`; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
@@ -240,7 +255,7 @@ func TestEventsAreWatched(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &screen{}
-	p := newPrinter(out, "", false)
+	p := newPrinter(out, formed(""), false)
 	p.now = func() time.Time { return noon }
 	s := &scope{reader: reader, namespace: "tests", of: named(t, "imix"), note: func(string) {}}
 	version, err := show(ctx, s, p, true)
@@ -292,7 +307,7 @@ func TestEventsThatAreListedAgainArePrintedOnce(t *testing.T) {
 		},
 	})
 	var out bytes.Buffer
-	p := newPrinter(&out, "json", false)
+	p := newPrinter(&out, formed("json"), false)
 	s := &scope{reader: reader, namespace: "tests", of: named(t, "imix"), note: func(string) {}}
 	version, err := show(ctx, s, p, true)
 	if err != nil {

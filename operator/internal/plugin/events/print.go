@@ -19,35 +19,37 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/yaml"
 
-	"spate.dev/operator/internal/plugin/result"
+	"spate.dev/operator/internal/plugin/output"
 )
 
 // printer writes events.
 type printer struct {
-	to io.Writer
-	// output is json, yaml, wide, or empty for a table.
-	output string
+	to   io.Writer
+	form *output.Flag
 	// namespaces is true where there may be several.
 	namespaces bool
 	now        func() time.Time
 
 	// widths of the columns so far; nil before the headings.
 	widths  []int
+	csv     *output.Rows
 	printed seen
 }
 
-func newPrinter(to io.Writer, output string, namespaces bool) *printer {
-	return &printer{to: to, output: output, namespaces: namespaces, now: time.Now, printed: seen{}}
+func newPrinter(to io.Writer, form *output.Flag, namespaces bool) *printer {
+	return &printer{to: to, form: form, namespaces: namespaces, now: time.Now, csv: output.NewRows(to), printed: seen{}}
 }
 
 // all writes a list that nothing follows.
 func (p *printer) all(list *corev1.EventList) error {
 	switch {
-	case p.output != "json" && p.output != "yaml" && len(list.Items) == 0:
+	case p.form.IsTable() && len(list.Items) == 0:
 		_, err := fmt.Fprintln(p.to, "No events.")
 		return err
-	case p.output != "json" && p.output != "yaml":
+	case p.form.IsTable():
 		return p.rows(list.Items)
+	case p.form.Form() == output.CSV:
+		return p.lines(list.Items)
 	}
 	list.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}
 	if list.Items == nil {
@@ -56,7 +58,44 @@ func (p *printer) all(list *corev1.EventList) error {
 	for i := range list.Items {
 		typed(&list.Items[i])
 	}
-	return result.WriteDocument(p.to, p.output, list)
+	return output.WriteDocument(p.to, p.form.Form(), list)
+}
+
+// line is an event as a row of CSV.
+type line struct {
+	Namespace string `json:"namespace"`
+	LastSeen  string `json:"lastSeen"` // as in RFC 3339
+	FirstSeen string `json:"firstSeen"`
+	Count     int32  `json:"count"`
+	Type      string `json:"type"`
+	Reason    string `json:"reason"`
+	Kind      string `json:"kind"`
+	Name      string `json:"name"` // of the object
+	Source    string `json:"source"`
+	Message   string `json:"message"`
+	Event     string `json:"event"` // its name
+}
+
+// lines writes rows of CSV, and the names of the columns before the first.
+func (p *printer) lines(all []corev1.Event) error {
+	lines := make([]line, 0, len(all))
+	for i := range all {
+		e := &all[i]
+		at := func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+		lines = append(lines, line{
+			e.Namespace, at(lastSeen(e)), at(firstSeen(e)), occurrences(e), e.Type, e.Reason, e.InvolvedObject.Kind, e.InvolvedObject.Name, sourceOf(e), e.Message, e.Name,
+		})
+	}
+	return p.csv.Write(output.List{Name: "event", Objects: lines})
+}
+
+// sourceOf names the component that has written an event, and its host.
+func sourceOf(e *corev1.Event) string {
+	source := cmp.Or(e.Source.Component, e.ReportingController)
+	if host := cmp.Or(e.Source.Host, e.ReportingInstance); host != "" && source != "" {
+		source += ", " + host
+	}
+	return source
 }
 
 // typed completes an event as a document.
@@ -73,13 +112,16 @@ func (p *printer) follow(all []corev1.Event) error {
 			fresh = append(fresh, all[i])
 		}
 	}
-	if p.output != "json" && p.output != "yaml" {
+	switch {
+	case p.form.IsTable():
 		return p.rows(fresh)
+	case p.form.Form() == output.CSV:
+		return p.lines(fresh)
 	}
 	for i := range fresh {
 		typed(&fresh[i])
 		text, err := json.Marshal(&fresh[i])
-		if err == nil && p.output == "yaml" {
+		if err == nil && p.form.Form() == output.YAML {
 			text, err = yaml.JSONToYAML(text)
 			text = append([]byte("---\n"), text...)
 		} else {
@@ -103,7 +145,7 @@ func (p *printer) rows(all []corev1.Event) error {
 	var rows [][]string
 	if p.widths == nil {
 		headings := []string{"LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"}
-		if p.output == "wide" {
+		if p.form.Form() == output.Wide {
 			headings = []string{"LAST SEEN", "TYPE", "REASON", "OBJECT", "SOURCE", "MESSAGE", "FIRST SEEN", "COUNT", "NAME"}
 		}
 		if p.namespaces {
@@ -142,12 +184,8 @@ func (p *printer) row(e *corev1.Event) []string {
 	}
 	message := strings.Join(strings.Fields(e.Message), " ")
 	row := []string{last, e.Type, e.Reason, e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, message}
-	if p.output == "wide" {
-		source := cmp.Or(e.Source.Component, e.ReportingController)
-		if host := cmp.Or(e.Source.Host, e.ReportingInstance); host != "" && source != "" {
-			source += ", " + host
-		}
-		row = []string{last, e.Type, e.Reason, e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, source, message, ago(firstSeen(e)), strconv.Itoa(int(occurrences(e))), e.Name}
+	if p.form.Form() == output.Wide {
+		row = []string{last, e.Type, e.Reason, e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, sourceOf(e), message, ago(firstSeen(e)), strconv.Itoa(int(occurrences(e))), e.Name}
 	}
 	if p.namespaces {
 		row = append([]string{e.Namespace}, row...)

@@ -6,7 +6,6 @@ package importing
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate.dev/operator/internal/importer/trex"
+	"spate.dev/operator/internal/plugin/files"
 	"spate.dev/operator/internal/plugin/resources"
 )
 
@@ -35,6 +35,7 @@ func NewCommand() *cobra.Command {
 
 // importTRex are the options of the command.
 type importTRex struct {
+	file                    files.One
 	name, namespace, output string
 	sourceMAC, target       string
 	python, tags            string
@@ -46,12 +47,12 @@ type importTRex struct {
 func newTRexCommand() *cobra.Command {
 	var o importTRex
 	command := &cobra.Command{
-		Use:   "trex FILE.json|FILE.py|-",
+		Use:   "trex FILE.json|FILE.py|URL|-",
 		Short: "Convert profiles of TRex to StatelessStreams or ASTFTemplates, and a TrafficProfile",
 		Long: `Makes a StatelessStream of each of TRex's stateless streams, or an ASTFTemplate of each template of a stateful (ASTF) profile,
 and a TrafficProfile that runs them.
 
-FILE.json, or - for standard input, is a list of streams, or a stateful profile, as TRex's client sends and saves it. FILE.py is
+FILE.json, a URL, or - for standard input, each also by -f, is a list of streams, or a stateful profile, as TRex's client sends and saves it. FILE.py is
 a profile in Python, stateless or stateful: TRex's own client loads it, for which python3 must have the package lbr-trex-client.
 
 Packets, rates, gaps, chains and field engine programs keep their meaning; so do commands, addresses, rates and settings of
@@ -78,10 +79,11 @@ templates. What cannot is refused, with the stream's, program's or template's nu
   kubectl spate import trex imix.json --destination-mac 02:00:00:00:00:01
 
   # From standard input
-  cat imix.json | kubectl spate import trex - --name imix`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(command *cobra.Command, args []string) error { return o.run(command, args[0]) },
+  cat imix.json | kubectl spate import trex -f - --name imix`,
+		Args: o.file.Args,
+		RunE: func(command *cobra.Command, args []string) error { return o.run(command, o.file.Name(args)) },
 	}
+	o.file.Add(command)
 	flags := command.Flags()
 	flags.StringVar(&o.name, "name", "", "name of the profile, and beginning of the streams' or templates' (the file's when absent)")
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the resources; when absent, they get the one of kubectl apply")
@@ -164,10 +166,8 @@ func (o *importTRex) read(command *cobra.Command, file string) ([]byte, error) {
 		return nil, errors.New("--tunables and --direction go with profiles in Python")
 	case python:
 		return trexProfile{File: file, Direction: o.direction, Tunables: o.tunables}.load(command.Context(), o.python)
-	case file == "-":
-		return io.ReadAll(command.InOrStdin())
 	}
-	return os.ReadFile(file)
+	return files.ReadFile(command, file)
 }
 
 // readTags reads the tags of tagged packet groups, if a file is named.

@@ -75,9 +75,16 @@ func TestImportWritesResources(t *testing.T) {
 }
 
 func TestImportReadsStandardInput(t *testing.T) {
+	byFlag, _, err := importing(oneStream, "-f", "-", "--name", "x", "--generator", "g", "--port", "east", "--destination-mac", "02:00:00:00:00:01")
+	if err != nil {
+		t.Fatal(err)
+	}
 	out, messages, err := importing(oneStream, "-", "--name", "x", "--generator", "g", "--port", "east", "--destination-mac", "02:00:00:00:00:01")
 	if err != nil || messages != "" {
 		t.Fatal(err, messages)
+	}
+	if byFlag != out {
+		t.Errorf("by -f:\n%s", byFlag)
 	}
 	for _, want := range []string{"generatorRef:\n    name: g\n", "transmitPort: east\n", "fromPort:\n    - Source\n", "name: x-1\n"} {
 		if !strings.Contains(out, want) {
@@ -161,6 +168,8 @@ func TestImportTellsWhatIsWrong(t *testing.T) {
 		args  []string
 		want  string
 	}{
+		"nothing named":     {oneStream, nil, "no file: name a FILE, or - for standard input"},
+		"two files":         {oneStream, []string{"x.json", "-f", "y.json"}, "one file is read at a time: name one, as FILE or by -f, not also x.json"},
 		"no name":           {oneStream, []string{"-"}, "--name is needed"},
 		"no file":           {"", []string{"/nowhere/x.json"}, "no such file"},
 		"no JSON":           {"hello", []string{"-", "--name", "x"}, "import -:\nthis is no list of TRex streams in JSON"},

@@ -19,6 +19,7 @@ import (
 
 // importPcap are the options of the command.
 type importPcap struct {
+	file                    files.One
 	name, namespace, output string
 	engine                  string
 	options                 pcap.Options
@@ -27,7 +28,7 @@ type importPcap struct {
 func newPcapCommand() *cobra.Command {
 	var o importPcap
 	command := &cobra.Command{
-		Use:   "pcap FILE|-",
+		Use:   "pcap FILE|URL|-",
 		Short: "Convert a captured session to an ASTFTemplate",
 		Long: `Makes an ASTFTemplate of a capture (pcap or pcapng) of one session over TCP or UDP: what each side sent, it sends; what it
 received, it waits for.
@@ -36,16 +37,17 @@ A TCP session starts with its handshake and has no gaps. Repeated bytes are omit
 go. Over UDP, delays between messages are kept from 50 us to 700 ms. What cannot be kept is refused, with the packet's number.
 
 The engine's program spate-engine reads the capture: it must be in PATH, or named.`,
-		Example: `  kubectl spate import pcap web.pcap | kubectl apply -f -
+		Example: `  kubectl spate import pcap -f web.pcap | kubectl apply -f -
 
   # At 100 connections a second, to servers on another port and in another range
   kubectl spate import pcap web.pcap --name web --rate 100cps --port 8080 --servers 10.0.0.1-10.0.0.9
 
   # Into a file for each resource
   kubectl spate import pcap web.pcap --output web/`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(command *cobra.Command, args []string) error { return o.run(command, args[0]) },
+		Args: o.file.Args,
+		RunE: func(command *cobra.Command, args []string) error { return o.run(command, o.file.Name(args)) },
 	}
+	o.file.Add(command)
 	flags := command.Flags()
 	flags.StringVar(&o.name, "name", "", "name of the template (the file's when absent)")
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the resources; when absent, they get the one of kubectl apply")

@@ -131,19 +131,6 @@ func (f *field) value(r *row) any {
 	return nil
 }
 
-// cell for CSV; empty if it is not known.
-func (f *field) cell(r *row) string {
-	switch value := f.value(r).(type) {
-	case string:
-		return value
-	case time.Time:
-		return value.Format(time.RFC3339Nano)
-	case json.Number:
-		return value.String()
-	}
-	return ""
-}
-
 // number is written without an exponent.
 func number(value float64) json.Number {
 	return json.Number(strconv.FormatFloat(value, 'f', -1, 64))

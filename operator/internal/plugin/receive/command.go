@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +16,7 @@ import (
 
 	"spate.dev/operator/internal/plugin/cluster"
 	"spate.dev/operator/internal/plugin/counters"
+	"spate.dev/operator/internal/plugin/output"
 )
 
 // The operator serves counters at most, and at least, this often.
@@ -26,7 +25,8 @@ const minInterval, maxInterval = time.Second, time.Minute
 // flags say what is shown, in which form, and how long.
 type flags struct {
 	pods                   []string
-	by, output             string
+	by                     string
+	output                 output.Flag
 	once, watch, fromReset bool
 	interval, duration     time.Duration
 }
@@ -35,8 +35,6 @@ const (
 	byPort   = "port"
 	byWorker = "worker"
 )
-
-var outputs = []string{"table", "wide", "json", "csv"}
 
 // NewCommand returns `receive`.
 func NewCommand() *cobra.Command {
@@ -50,7 +48,7 @@ measure it on the ports that the profile lists in spec.receive, while the run is
 run is active: without an active run nothing is read.
 
 In a terminal it is a live table until q is pressed: r resets the counts, b shows ports or workers. Elsewhere it prints the table once, or with --watch a
-line for each port at every interval, until the run ends.
+line for each port at every interval, until the run ends. -o json prints an object a line, -o yaml a document for each.
 
 ` + meaning + `
 
@@ -90,11 +88,10 @@ It takes the ClusterRole spate-viewer in the runs' namespace, which is part of t
 	c.Flags().BoolVar(&f.fromReset, "reset", false, "count from the first reading on, not from the run's start")
 	c.Flags().DurationVar(&f.interval, "interval", time.Second, "time from one reading to the next, 1s to 1m")
 	c.Flags().DurationVar(&f.duration, "duration", 0, "go on for this time; 0 is no limit")
-	c.Flags().StringVarP(&f.output, "output", "o", "table", "table, wide (all columns), json (an object a line) or csv")
+	f.output.Add(c)
 	c.MarkFlagsMutuallyExclusive("once", "watch")
 	c.MarkFlagsMutuallyExclusive("once", "duration")
 	_ = c.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{byPort, byWorker}, cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that does not exist only
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -112,21 +109,19 @@ func (f *flags) check() error {
 	switch {
 	case f.by != byPort && f.by != byWorker:
 		return fmt.Errorf("--by %q: must be port or worker", f.by)
-	case !slices.Contains(outputs, f.output):
-		return fmt.Errorf("-o %s: must be one of %s", f.output, strings.Join(outputs, ", "))
 	case f.interval < minInterval || f.interval > maxInterval:
 		return fmt.Errorf("--interval %s: must be from %s to %s", f.interval, minInterval, maxInterval)
 	case f.duration < 0:
 		return errors.New("--duration: must not be negative")
 	}
-	return nil
+	return f.output.Check()
 }
 
 // show prints once or repeatedly, or draws on a terminal.
 func (f *flags) show(ctx context.Context, subject string, source *counters.Feed, to, notes io.Writer) error {
 	file, isFile := to.(*os.File)
 	isTerminal := isFile && term.IsTerminal(int(file.Fd()))
-	isTable := f.output == "table" || f.output == "wide"
+	isTable := f.output.IsTable()
 	s := newState(subject, f)
 	switch {
 	case isTerminal && isTable && !f.once:

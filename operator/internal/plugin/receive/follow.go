@@ -140,7 +140,7 @@ const onceLimit = 30 * time.Second
 func once(ctx context.Context, s *state, source *counters.Feed, to, notes io.Writer) error {
 	limited, cancel := context.WithTimeout(ctx, onceLimit+source.Interval)
 	defer cancel()
-	out := &printer{to: to, output: s.flags.output, byWorker: s.byWorker}
+	out := &printer{to: to, form: s.flags.output.Form(), byWorker: s.byWorker}
 	err := s.read(limited, source, notes, func(event any) error { return s.printOnce(event, out, notes) })
 	switch {
 	case ctx.Err() != nil:
@@ -175,7 +175,7 @@ func stream(ctx context.Context, s *state, source *counters.Feed, to, notes io.W
 		limited, cancel = context.WithTimeout(ctx, s.flags.duration)
 	}
 	defer cancel()
-	out := &printer{to: to, output: s.flags.output, byWorker: s.byWorker, isStream: true}
+	out := &printer{to: to, form: s.flags.output.Form(), byWorker: s.byWorker, isStream: true}
 	wasActive, wasHinted, wasPrinted := false, false, false
 	err := s.read(limited, source, notes, func(event any) error {
 		switch event := event.(type) {

@@ -6,20 +6,18 @@ package receive
 
 import (
 	"bytes"
-	"encoding/csv"
-	"encoding/json"
-	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
 
 	"spate.dev/operator/internal/plugin/figures"
+	"spate.dev/operator/internal/plugin/output"
 )
 
 // printer writes rows, in the same form each time.
 type printer struct {
 	to       io.Writer
-	output   string // table, wide, json or csv
+	form     string // of the flag -o
 	byWorker bool
 	// isStream is true if more rows follow: each line has its time.
 	isStream bool
@@ -28,65 +26,62 @@ type printer struct {
 	widths []int
 	// wrote is true when there is a heading.
 	wrote bool
+	// csv is nil before the first rows.
+	csv *output.Rows
 }
 
 func (p *printer) print(rows []*row) error {
-	switch p.output {
-	case "json":
-		return p.json(rows)
-	case "csv":
-		return p.csv(rows)
+	switch p.form {
+	case output.JSON, output.YAML:
+		return p.documents(rows)
+	case output.CSV:
+		if p.csv == nil {
+			p.csv = output.NewRows(p.to)
+		}
+		return p.csv.Write(output.List{Name: "port", Objects: objects(rows)})
 	}
 	return p.table(rows)
 }
 
-// json writes an object a line.
-func (p *printer) json(rows []*row) error {
-	var text bytes.Buffer
+// objects have all fields, those that are not known as null.
+func objects(rows []*row) []output.Object {
+	all := make([]output.Object, 0, len(rows))
 	for _, r := range rows {
+		var object output.Object
 		for i := range fields {
-			value, err := json.Marshal(fields[i].value(r))
-			if err != nil {
+			object = append(object, output.Field{Name: fields[i].name, Value: fields[i].value(r)})
+		}
+		all = append(all, object)
+	}
+	return all
+}
+
+// documents writes an object a line, or a document of YAML for each.
+func (p *printer) documents(rows []*row) error {
+	var text bytes.Buffer
+	for _, object := range objects(rows) {
+		if p.form == output.YAML {
+			text.WriteString("---\n")
+			if err := output.WriteDocument(&text, output.YAML, object); err != nil {
 				return err
 			}
-			separator := ","
-			if i == 0 {
-				separator = "{"
-			}
-			fmt.Fprintf(&text, "%s%q:%s", separator, fields[i].name, value)
+			continue
 		}
-		text.WriteString("}\n")
+		line, err := object.MarshalJSON()
+		if err != nil {
+			return err
+		}
+		text.Write(line)
+		text.WriteByte('\n')
 	}
 	_, err := p.to.Write(text.Bytes())
 	return err
 }
 
-// csv writes the names of the fields first.
-func (p *printer) csv(rows []*row) error {
-	out := csv.NewWriter(p.to)
-	var names []string
-	for i := range fields {
-		names = append(names, fields[i].name)
-	}
-	if !p.wrote {
-		_ = out.Write(names) // errors are those of Flush
-	}
-	p.wrote = true
-	for _, r := range rows {
-		var cells []string
-		for i := range fields {
-			cells = append(cells, fields[i].cell(r))
-		}
-		_ = out.Write(cells)
-	}
-	out.Flush()
-	return out.Error()
-}
-
 // table writes the heading first, and again when a column has become wider.
 func (p *printer) table(rows []*row) error {
 	most := wideRank - 1
-	if p.output == "wide" {
+	if p.form == output.Wide {
 		most = maxRank
 	}
 	chosen := columnsOf(p.byWorker, most)

@@ -24,6 +24,7 @@ import (
 	"spate.dev/operator/internal/live/livev1"
 	"spate.dev/operator/internal/plugin/counters"
 	"spate.dev/operator/internal/plugin/figures"
+	"spate.dev/operator/internal/plugin/output"
 	"spate.dev/operator/internal/plugin/plugintest"
 )
 
@@ -109,17 +110,23 @@ func same(t *testing.T, name, text string) {
 	}
 }
 
+// formed is the flag -o with a value.
+func formed(form string) (f output.Flag) {
+	f.Choose(form)
+	return f
+}
+
 func TestTables(t *testing.T) {
 	t.Parallel()
 	for file, arguments := range map[string]flags{
-		"table.txt":  {output: "table"},
-		"wide.txt":   {output: "wide", by: byWorker},
-		"reset.txt":  {output: "table", fromReset: true},
-		"stream.txt": {output: "table", watch: true},
+		"table.txt":  {output: formed("table")},
+		"wide.txt":   {output: formed("wide"), by: byWorker},
+		"reset.txt":  {output: formed("table"), fromReset: true},
+		"stream.txt": {output: formed("table"), watch: true},
 	} {
 		var text bytes.Buffer
 		s := after(0, arguments)
-		out := &printer{to: &text, output: arguments.output, byWorker: s.byWorker, isStream: arguments.watch}
+		out := &printer{to: &text, form: arguments.output.Form(), byWorker: s.byWorker, isStream: arguments.watch}
 		for n := uint64(1); n <= 5; n++ {
 			event := counters.Counted{From: of, Answer: reading(n)}
 			s.apply(event)
@@ -161,15 +168,18 @@ func TestTheDocumentationIsTrue(t *testing.T) {
 
 func TestProgramsReadTheSameFromJSONAndCSV(t *testing.T) {
 	t.Parallel()
-	var asJSON, asCSV bytes.Buffer
+	var asJSON, asCSV, asYAML bytes.Buffer
 	rows := after(5, flags{}).tally.rows(true)
-	for output, to := range map[string]*bytes.Buffer{"json": &asJSON, "csv": &asCSV} {
-		out := &printer{to: to, output: output}
+	for form, to := range map[string]*bytes.Buffer{"json": &asJSON, "csv": &asCSV, "yaml": &asYAML} {
+		out := &printer{to: to, form: form}
 		for range 2 { // the names of the columns are there once
 			if err := out.print(rows); err != nil {
 				t.Fatal(err)
 			}
 		}
+	}
+	if text := asYAML.String(); strings.Count(text, "---\n") != 2*len(rows) || !strings.Contains(text, "\npacketsPerSecond: 250000\n") {
+		t.Errorf("%s", text)
 	}
 	table, err := csv.NewReader(&asCSV).ReadAll()
 	if err != nil || len(table) != 1+2*len(rows) || len(rows) != 3 {
@@ -319,7 +329,7 @@ func press(s *screen, keys string) (last tea.Cmd) {
 
 func TestTheScreen(t *testing.T) {
 	t.Parallel()
-	s := newScreen(after(5, flags{output: "table"}))
+	s := newScreen(after(5, flags{output: formed("table")}))
 	s.height = 9
 	same(t, "screen.txt", shown(s))
 	s.width = 140
@@ -346,7 +356,7 @@ func TestTheScreen(t *testing.T) {
 
 func TestScreensOfAnySizeFit(t *testing.T) {
 	t.Parallel()
-	s := newScreen(after(5, flags{output: "wide"}))
+	s := newScreen(after(5, flags{output: formed("wide")}))
 	for width := 1; width < 200; width += 7 {
 		for _, height := range []int{1, 2, 3, 5, 8, 24} {
 			s.Update(tea.WindowSizeMsg{Width: width, Height: height})
@@ -391,7 +401,7 @@ func TestReadingEndsWhenThereIsNothingToRead(t *testing.T) {
 			}
 		}
 		var out, notes bytes.Buffer
-		err := c.state.printOnce(counters.Ticked{Now: noon}, &printer{to: &out, output: "table"}, &notes)
+		err := c.state.printOnce(counters.Ticked{Now: noon}, &printer{to: &out, form: "table"}, &notes)
 		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) || errors.Is(err, errEnough) != (out.Len() > 0) {
 			t.Errorf("%s: %v, want %q\n%s", name, err, c.want, out.String())
 		}
@@ -403,7 +413,7 @@ func TestTheCommandRefusesWhatItCannotShow(t *testing.T) {
 	for arguments, want := range map[string]string{
 		"receive":                               "accepts 1 arg(s), received 0",
 		"receive tap --by stream":               `--by "stream": must be port or worker`,
-		"receive tap -o yaml":                   "-o yaml: must be one of table, wide, json, csv",
+		"receive tap -o html":                   "-o html: must be one of table, wide, json, yaml, csv",
 		"receive tap --interval 100ms":          "--interval 100ms: must be from 1s to 1m0s",
 		"receive tap --duration -1s":            "--duration: must not be negative",
 		"receive tap --once --watch":            "none of the others can be",

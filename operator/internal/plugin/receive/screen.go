@@ -13,6 +13,7 @@ import (
 
 	"spate.dev/operator/internal/plugin/counters"
 	"spate.dev/operator/internal/plugin/figures"
+	"spate.dev/operator/internal/plugin/output"
 	"spate.dev/operator/internal/plugin/progress"
 )
 
@@ -37,7 +38,7 @@ type screen struct {
 }
 
 func newScreen(s *state) *screen {
-	return &screen{state: s, isWide: s.flags.output == "wide", width: 80, height: 24}
+	return &screen{state: s, isWide: s.flags.output.Form() == output.Wide, width: 80, height: 24}
 }
 
 // Init does nothing: the feed sends messages.

@@ -43,18 +43,18 @@ func overTime(s *subject) section {
 		}
 	}
 	total, flows := all.Total, all.Flows
-	draw("Packet rate", "pps", line{"sent", rates(all, total[samples.Tx], 1)}, line{"received", rates(all, total[samples.Rx], 1)})
-	draw("Bit rate, layer 2", "bps", line{"sent", rates(all, total[samples.TxBytes], 8)}, line{"received", rates(all, total[samples.RxBytes], 8)})
+	draw("Packet rate", "pps", line{"sent", all.Rates(total[samples.Tx], 1)}, line{"received", all.Rates(total[samples.Rx], 1)})
+	draw("Bit rate, layer 2", "bps", line{"sent", all.Rates(total[samples.TxBytes], 8)}, line{"received", all.Rates(total[samples.RxBytes], 8)})
 	draw("Packets lost so far, those in flight included", "", line{"lost", values(total[samples.Lost])})
-	draw("Packets received, by stream", "pps", byName(all.Streams, func(t samples.Table) []float64 { return rates(all, t[samples.Rx], 1) })...)
-	draw("Mean delay, by stream", "s", byName(all.Streams, func(t samples.Table) []float64 { return means(t[samples.DelaySum], t[samples.DelayCount]) })...)
+	draw("Packets received, by stream", "pps", byName(all.Streams, func(t samples.Table) []float64 { return all.Rates(t[samples.Rx], 1) })...)
+	draw("Mean delay, by stream", "s", byName(all.Streams, func(t samples.Table) []float64 { return samples.Means(t[samples.DelaySum], t[samples.DelayCount]) })...)
 	draw("99th percentile of delays so far, by stream", "s", byName(all.Streams, func(t samples.Table) []float64 { return seconds(t[samples.DelayP99]) })...)
-	draw("Flows", "cps", line{"established", rates(all, flows[samples.Established], 1)}, line{"failed", rates(all, flows[samples.Failed], 1)})
+	draw("Flows", "cps", line{"established", all.Rates(flows[samples.Established], 1)}, line{"failed", all.Rates(flows[samples.Failed], 1)})
 	draw("Open flows", "", line{"open", values(flows[samples.Open])})
-	draw("Bytes of applications", "bps", line{"sent", rates(all, flows[samples.BytesSent], 8)}, line{"received", rates(all, flows[samples.BytesReceived], 8)})
-	draw("Segments retransmitted", "pps", line{"retransmitted", rates(all, flows[samples.Retransmitted], 1)})
-	draw("Flows established, by template", "cps", byName(all.Templates, func(t samples.Table) []float64 { return rates(all, t[samples.Established], 1) })...)
-	draw("Mean connect time, by template", "s", byName(all.Templates, func(t samples.Table) []float64 { return means(t[samples.ConnectSum], t[samples.ConnectCount]) })...)
+	draw("Bytes of applications", "bps", line{"sent", all.Rates(flows[samples.BytesSent], 8)}, line{"received", all.Rates(flows[samples.BytesReceived], 8)})
+	draw("Segments retransmitted", "pps", line{"retransmitted", all.Rates(flows[samples.Retransmitted], 1)})
+	draw("Flows established, by template", "cps", byName(all.Templates, func(t samples.Table) []float64 { return all.Rates(t[samples.Established], 1) })...)
+	draw("Mean connect time, by template", "s", byName(all.Templates, func(t samples.Table) []float64 { return samples.Means(t[samples.ConnectSum], t[samples.ConnectCount]) })...)
 	draw("What the generator added so far", "", line{"late", values(total[samples.Late])}, line{"not sent", values(total[samples.TxDropped])}, line{"missed", values(total[samples.RxMissed])},
 		line{"flows late", values(flows[samples.FlowsLate])}, line{"flows not started", values(flows[samples.NotStarted])}, line{"flows exhausted", values(flows[samples.Exhausted])})
 	return out
@@ -93,40 +93,6 @@ func byName(tables map[string]samples.Table, of func(samples.Table) []float64) (
 		lines = append(lines, line{name, of(tables[name])})
 	}
 	return lines
-}
-
-// rates are what was counted between a sample and the one before, per second, times a factor. There is none where a counter fell, as it
-// does when a pod is lost.
-func rates(s *samples.Series, column []int64, factor float64) []float64 {
-	if column == nil {
-		return nil
-	}
-	out := make([]float64, len(column))
-	beforeValue, beforeTime := int64(0), int64(0)
-	for i, value := range column {
-		span := time.Duration(s.Times[i] - beforeTime).Seconds()
-		if out[i] = factor * float64(value-beforeValue) / span; value < beforeValue || span <= 0 {
-			out[i] = math.NaN()
-		}
-		beforeValue, beforeTime = value, s.Times[i]
-	}
-	return out
-}
-
-// means are the means of the times that were measured between a sample and the one before, in seconds.
-func means(sums, counts []int64) []float64 {
-	if sums == nil || counts == nil {
-		return nil
-	}
-	out := make([]float64, len(sums))
-	sumBefore, countBefore := int64(0), int64(0)
-	for i := range sums {
-		if out[i] = float64(sums[i]-sumBefore) / float64(counts[i]-countBefore) / float64(time.Second); counts[i] <= countBefore || sums[i] < sumBefore {
-			out[i] = math.NaN()
-		}
-		sumBefore, countBefore = sums[i], counts[i]
-	}
-	return out
 }
 
 // values of a column as they are.

@@ -362,19 +362,6 @@ func TestAReportOfAnArchivedRunNeedsNoCluster(t *testing.T) {
 	}
 }
 
-func TestRatesAreDifferencesOverTime(t *testing.T) {
-	t.Parallel()
-	s := samples.New()
-	s.Times = []int64{0, 1e9, 3e9, 3_500_000_000, 4e9}
-	got := rates(s, []int64{0, 100, 300, 200, 260}, 8)
-	if want := []float64{math.NaN(), 800, 800, math.NaN(), 960}; !slices.EqualFunc(got, want, func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }) {
-		t.Errorf("%v, not %v", got, want)
-	}
-	if got := means([]int64{0, 5000, 5000, 9000}, []int64{0, 5, 5, 7}); !math.IsNaN(got[0]) || got[1] != 1e-6 || !math.IsNaN(got[2]) || got[3] != 2e-6 {
-		t.Errorf("%v", got)
-	}
-}
-
 func TestCSVHasEachSampleAndEachStream(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer

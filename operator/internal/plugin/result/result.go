@@ -19,18 +19,19 @@ import (
 
 	"github.com/spf13/cobra"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plan/tags"
 	"spate.dev/operator/internal/plugin/cluster"
+	"spate.dev/operator/internal/plugin/measured"
+	"spate.dev/operator/internal/plugin/output"
 	"spate.dev/operator/internal/runs/storage"
 )
 
-// resultFlags select a run and the output format.
+// resultFlags select a run and the form of its result.
 type resultFlags struct {
 	cluster.Flags
-	output string
+	output output.Flag
 }
 
 // NewCommand returns `result`.
@@ -42,13 +43,17 @@ func NewCommand() *cobra.Command {
 		Long: `Shows what a TrafficRun measured after the warm-up, and its verdict: thresholds, streams, templates and their groups by side,
 receivers, records of connections. Times are the 50th and 99th percentile and the greatest, of groups the mean and the greatest. While the run lasts only its sums are there. RUN may be the name of a TrafficProfile:
 its latest run is used then. A result that is too large for the status is read whole from
-ConfigMaps of the run, which takes the right to get them.`,
+ConfigMaps of the run, which takes the right to get them.
+
+-o wide adds rates and all percentiles. -o csv has a row for each metric, named as kubectl spate compare has them, with times in ns.`,
 		Example: `  kubectl spate result web-1a2b3-1
-  kubectl spate result web -n tests -o json | jq .result.flows`,
+  kubectl spate result web -o wide
+  kubectl spate result web -n tests -o json | jq .result.flows
+  kubectl spate result web -o csv | mlr --icsv --opprint filter '$metric =~ "p99$"'`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: flags.Complete(1, cluster.Runs, cluster.Profiles),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := CheckOutput(flags.output); err != nil {
+			if err := flags.output.Check(); err != nil {
 				return err
 			}
 			connection, err := flags.Connect()
@@ -59,48 +64,28 @@ ConfigMaps of the run, which takes the right to get them.`,
 			if err != nil {
 				return err
 			}
-			return Show(c.Context(), c.OutOrStdout(), connection.Client, run, flags.output)
+			return Show(c.Context(), c.OutOrStdout(), connection.Client, run, &flags.output)
 		},
 	}
 	flags.Add(c)
-	c.Flags().StringVarP(&flags.output, "output", "o", "", OutputUsage)
+	flags.output.Add(c)
 	return c
 }
 
-// OutputUsage describes the flag of the output format.
-const OutputUsage = "json or yaml, or a table when absent"
-
-// CheckOutput returns an error unless the output format is one that WriteDocument knows, or absent.
-func CheckOutput(output string) error {
-	if output != "" && output != "json" && output != "yaml" {
-		return fmt.Errorf("-o %s: must be json, yaml, or absent for a table", output)
-	}
-	return nil
-}
-
-// WriteDocument writes a value for programs, as JSON or YAML.
-func WriteDocument(w io.Writer, output string, value any) error {
-	if output == "yaml" {
-		text, err := yaml.Marshal(value)
-		if err != nil {
-			return err
-		}
-		_, err = w.Write(text)
-		return err
-	}
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
-}
-
-// Show prints the whole result of a run. If that cannot be read, it prints what the status has, and returns what
+// Show prints the whole result of a run in the form that was chosen. If the whole cannot be read, it prints what the status has, and returns what
 // that lacks as an error.
-func Show(ctx context.Context, w io.Writer, reader kube.Reader, run *spatev1.TrafficRun, output string) error {
+func Show(ctx context.Context, w io.Writer, reader kube.Reader, run *spatev1.TrafficRun, form *output.Flag) error {
 	incomplete := Load(ctx, reader, run)
-	if output != "" {
-		return errors.Join(WriteDocument(w, output, Of(run)), incomplete)
+	return errors.Join(form.Write(w, Shown(run)), incomplete)
+}
+
+// Shown is the result of a run in every form.
+func Shown(run *spatev1.TrafficRun) output.Shown {
+	document := Of(run)
+	return output.Shown{
+		Document: document, Lists: []output.List{{Name: "metric", Objects: Rows([]Document{document})}},
+		Tables: func(w io.Writer, wide bool) error { return writeResult(w, run, wide) },
 	}
-	return errors.Join(writeResult(w, run), incomplete)
 }
 
 // Load reads the whole result of a run into its status. If that cannot be read, the error says what the status has of it.
@@ -139,6 +124,39 @@ func Of(run *spatev1.TrafficRun) Document {
 	return d
 }
 
+// Row is a metric of a result, for CSV.
+type Row struct {
+	Run     string                 `json:"run"`
+	Profile string                 `json:"profile"`
+	Phase   spatev1.RunPhase       `json:"phase"`
+	Outcome spatev1.VerdictOutcome `json:"outcome"` // empty before the end
+	Metric  string                 `json:"metric"`
+	Unit    measured.Unit          `json:"unit"`
+	Value   *json.Number           `json:"value"`
+}
+
+// Rows are the metrics of results. A run without a result has one row, without a metric.
+func Rows(documents []Document) []Row {
+	all := []Row{}
+	for i := range documents {
+		d := &documents[i]
+		row := Row{Run: d.Name, Profile: d.Profile, Phase: d.Phase}
+		if d.Verdict != nil {
+			row.Outcome = d.Verdict.Outcome
+		}
+		if d.Result == nil {
+			all = append(all, row)
+			continue
+		}
+		for _, m := range measured.Of(d.Result) {
+			value := measured.Decimal(m.Value, 9)
+			row.Metric, row.Unit, row.Value = m.Name, m.Unit, &value
+			all = append(all, row)
+		}
+	}
+	return all
+}
+
 // ComparedWith describes the run that a run was compared with; empty if it was compared with none.
 func ComparedWith(run *spatev1.TrafficRun) string {
 	if run.Status.Resolved == nil || run.Status.Resolved.Baseline == nil {
@@ -149,7 +167,7 @@ func ComparedWith(run *spatev1.TrafficRun) string {
 }
 
 // writeResult writes a run's verdict and tables of what it has measured.
-func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
+func writeResult(w io.Writer, run *spatev1.TrafficRun, wide bool) error {
 	fmt.Fprintf(w, "Run %s of profile %s: %s\n", run.Name, cluster.ProfileOf(run), run.Status.Phase)
 	if baseline := ComparedWith(run); baseline != "" {
 		fmt.Fprintf(w, "Baseline: %s\n", baseline)
@@ -163,7 +181,7 @@ func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
 		}
 	}
 	tables := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	for _, t := range slices.Concat(Judged(run), Measured(run)) {
+	for _, t := range slices.Concat(Judged(run), tablesOf(run, wide)) {
 		fmt.Fprintf(tables, "\n%s\n", strings.Join(t.Headings, "\t"))
 		for _, row := range t.Rows {
 			fmt.Fprintln(tables, strings.Join(row, "\t"))
@@ -200,18 +218,27 @@ func Judged(run *spatev1.TrafficRun) []Table {
 }
 
 // Measured returns tables of what a run has measured; those that are not empty.
-func Measured(run *spatev1.TrafficRun) []Table {
+func Measured(run *spatev1.TrafficRun) []Table { return tablesOf(run, false) }
+
+// tablesOf are the tables of Measured. Wide ones have more columns at their end.
+func tablesOf(run *spatev1.TrafficRun, wide bool) []Table {
 	result := run.Status.Result
 	if result == nil {
 		return nil
 	}
+	more := func(headings, wider string) string {
+		if wide {
+			return headings + "," + wider
+		}
+		return headings
+	}
 	return withRows(
-		table("STREAM,TX,RX,LOST,LOSS RATIO,DUPLICATES,OUT OF ORDER,LATE,TX DROPPED,P50,P99,MAX", streamRows(result, run.Status.LostPods)),
+		table(more("STREAM,TX,RX,LOST,LOSS RATIO,DUPLICATES,OUT OF ORDER,LATE,TX DROPPED,P50,P99,MAX", "TX PPS,RX PPS,TX BPS,RX BPS,"+moreTimes), streamRows(result, run.Status.LostPods, wide)),
 		table("DELAYS BY TWO CLOCKS OF,CLOCK BOUND,REPORTED", clockRows(result)),
 		table("TEMPLATE,"+sideColumns, templateRows(result)),
 		table("GROUP,"+sideColumns, groupRows(result)),
 		table("COUNTER OF,SIDE,NAME,COUNT", counterRows(result)),
-		table("TIMES OF,SIDE,CONNECT P50,P99,MAX,ROUND TRIP P50,P99,MAX", timeRows(result)),
+		table(more("TIMES OF,SIDE,CONNECT P50,P99,MAX,ROUND TRIP P50,P99,MAX", "CONNECT "+moreTimes+",ROUND TRIP "+moreTimes), timeRows(result, wide)),
 		table("TIMES OF GROUP,SIDE,CONNECT MEAN,MAX,ROUND TRIP MEAN,MAX", groupTimeRows(result)),
 		table("OUTAGE OF,SIDE,LONGEST,BEGAN AT", outageRows(result)),
 		table("BY TAG OF,VLAN,PACKETS,BYTES,MISSING,GAPS,DUPLICATES,OUT OF ORDER", tagRows(result)),
@@ -273,13 +300,20 @@ func thresholdRows(v *spatev1.Verdict) (rows [][]string) {
 }
 
 // streamRows has no loss when pods were lost, which may have sent or received some of the packets.
-func streamRows(r *spatev1.RunResult, lostPods []spatev1.LostPod) (rows [][]string) {
+func streamRows(r *spatev1.RunResult, lostPods []spatev1.LostPod, wide bool) (rows [][]string) {
 	row := func(name string, c *spatev1.StreamCounters, l *spatev1.Latency) {
 		lost, ratio := number(c.Lost), c.LossRatio
 		if len(lostPods) > 0 {
 			lost, ratio = "unknown", "-"
 		}
 		rows = append(rows, slices.Concat([]string{name, number(c.Tx), number(c.Rx), lost, ratio, number(c.Duplicates), number(c.OutOfOrder), number(c.Late), number(c.TxDropped)}, times(l)))
+		if wide {
+			last := &rows[len(rows)-1]
+			for _, n := range []int64{c.Tx, c.Rx, 8 * c.TxBytes, 8 * c.RxBytes} {
+				*last = append(*last, perSecond(n, r.Duration))
+			}
+			*last = append(*last, timesBesides(l)...)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Streams)) {
 		stream := r.Streams[name]
@@ -384,11 +418,16 @@ func groupTimeRows(r *spatev1.RunResult) (rows [][]string) {
 	return rows
 }
 
-func timeRows(r *spatev1.RunResult) (rows [][]string) {
+func timeRows(r *spatev1.RunResult, wide bool) (rows [][]string) {
 	sides(r, func(name, side string, s *spatev1.TemplateSide) {
-		if s.ConnectTime != nil || s.RoundTrip != nil {
-			rows = append(rows, slices.Concat([]string{name, side}, times(s.ConnectTime), times(s.RoundTrip)))
+		if s.ConnectTime == nil && s.RoundTrip == nil {
+			return
 		}
+		row := slices.Concat([]string{name, side}, times(s.ConnectTime), times(s.RoundTrip))
+		if wide {
+			row = slices.Concat(row, timesBesides(s.ConnectTime), timesBesides(s.RoundTrip))
+		}
+		rows = append(rows, row)
 	})
 	return rows
 }
@@ -474,6 +513,28 @@ func times(l *spatev1.Latency) []string {
 		return []string{"-", "-", "-"}
 	}
 	return []string{Span(l.P50), Span(l.P99), Span(l.Max)}
+}
+
+// moreTimes are the columns of timesBesides.
+const moreTimes = "MIN,MEAN,P90,P95,P99.9,P99.99,DEVIATION,JITTER"
+
+// timesBesides returns what a distribution has besides times. Dashes where nothing was measured.
+func timesBesides(l *spatev1.Latency) (cells []string) {
+	if l == nil || l.Count == 0 {
+		return slices.Repeat([]string{"-"}, strings.Count(moreTimes, ",")+1)
+	}
+	for _, t := range []spatev1.MeasuredTime{l.Min, l.Mean, l.P90, l.P95, l.P999, l.P9999, l.Deviation, l.Jitter} {
+		cells = append(cells, Span(t))
+	}
+	return cells
+}
+
+// perSecond is a mean rate to the unit; a dash if nothing was measured for any time.
+func perSecond(n int64, measuredFor spatev1.MeasuredTime) string {
+	if measuredFor <= 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(float64(n)/time.Duration(measuredFor).Seconds(), 'f', 0, 64)
 }
 
 // Span formats a time with two decimal places.

@@ -4,8 +4,11 @@ package result
 
 import (
 	"bytes"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/output"
 	"spate.dev/operator/internal/plugin/plugintest"
 	"spate.dev/operator/internal/runs/storage"
 )
@@ -55,7 +59,7 @@ func ended() *spatev1.TrafficRun {
 
 func TestResultsAsTables(t *testing.T) {
 	var out bytes.Buffer
-	if err := writeResult(&out, ended()); err != nil {
+	if err := writeResult(&out, ended(), false); err != nil {
 		t.Fatal(err)
 	}
 	want := `Run web-1a2b3-1 of profile web: Complete
@@ -114,7 +118,7 @@ lab-0                150        3            0
 lab-1                0          0            2
 `
 	out.Reset()
-	if err := writeResult(&out, live); err != nil || out.String() != want {
+	if err := writeResult(&out, live, false); err != nil || out.String() != want {
 		t.Errorf("got %v\n%s\nwant\n%s", err, out.String(), want)
 	}
 	out.Reset()
@@ -130,17 +134,17 @@ lab-2                           1970-01-01T00:16:41Z  -             -   -      p
 STREAM  TX    RX    LOST     LOSS RATIO  DUPLICATES  OUT OF ORDER  LATE  TX DROPPED  P50    P99  MAX
 probe   4000  3999  unknown  -           0           0             0     0           900ns  5µs  70µs
 `
-	if err := writeResult(&out, without); err != nil || !strings.Contains(out.String(), lost) {
+	if err := writeResult(&out, without, false); err != nil || !strings.Contains(out.String(), lost) {
 		t.Errorf("got %v\n%s\nwant\n%s", err, out.String(), lost)
 	}
 	out.Reset()
 	own := ended()
 	own.Spec = spatev1.TrafficRunSpec{Profile: &spatev1.TrafficDefinition{}}
-	if err := writeResult(&out, own); err != nil || !strings.HasPrefix(out.String(), "Run web-1a2b3-1 of profile web-1a2b3-1: Complete\n") {
+	if err := writeResult(&out, own, false); err != nil || !strings.HasPrefix(out.String(), "Run web-1a2b3-1 of profile web-1a2b3-1: Complete\n") {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	out.Reset()
-	if err := writeResult(&out, plugintest.RunNamed("new", "web", time.Unix(0, 0))); err != nil || !strings.Contains(out.String(), "Nothing was measured yet.") {
+	if err := writeResult(&out, plugintest.RunNamed("new", "web", time.Unix(0, 0)), false); err != nil || !strings.Contains(out.String(), "Nothing was measured yet.") {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }
@@ -159,27 +163,73 @@ far                      50µs         yes
 near                     250µs        no: the clocks of the pods may differ by 250us
 
 `
-	if err := writeResult(&out, run); err != nil || !strings.Contains(out.String(), want) {
+	if err := writeResult(&out, run, false); err != nil || !strings.Contains(out.String(), want) {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 }
 
 func TestResultsForPrograms(t *testing.T) {
-	for output, unmarshal := range map[string]func([]byte, any) error{"json": json.Unmarshal, "yaml": func(text []byte, into any) error { return yaml.Unmarshal(text, into) }} {
+	for form, unmarshal := range map[string]func([]byte, any) error{"json": json.Unmarshal, "yaml": func(text []byte, into any) error { return yaml.Unmarshal(text, into) }} {
 		var out bytes.Buffer
-		if err := WriteDocument(&out, output, Of(ended())); err != nil {
+		if err := chosen(form).Write(&out, Shown(ended())); err != nil {
 			t.Fatal(err)
 		}
 		var read Document
 		if err := unmarshal(out.Bytes(), &read); err != nil {
 			t.Fatal(err)
 		}
-		if isJSON := strings.HasPrefix(out.String(), "{"); isJSON != (output == "json") || read.Name != "web-1a2b3-1" || read.Profile != "web" || read.Verdict.Outcome != spatev1.VerdictFailed || read.Result.Flows.Established != 99 {
-			t.Errorf("%s: got %s", output, out.String())
+		if isJSON := strings.HasPrefix(out.String(), "{"); isJSON != (form == "json") || read.Name != "web-1a2b3-1" || read.Profile != "web" || read.Verdict.Outcome != spatev1.VerdictFailed || read.Result.Flows.Established != 99 {
+			t.Errorf("%s: got %s", form, out.String())
 		}
 	}
-	if err := CheckOutput("csv"); err == nil || err.Error() != "-o csv: must be json, yaml, or absent for a table" {
-		t.Errorf("got %v", err)
+	var out bytes.Buffer
+	if err := chosen("csv").Write(&out, Shown(ended())); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&out).ReadAll()
+	if err != nil || !slices.Equal(rows[0], []string{"run", "profile", "phase", "outcome", "metric", "unit", "value"}) {
+		t.Fatalf("%q %v", rows, err)
+	}
+	for _, want := range [][]string{{"web-1a2b3-1", "web", "Complete", "Failed", "flows.established", "", "99"}, {"web-1a2b3-1", "web", "Complete", "Failed", "duration", "ns", strconv.FormatInt(int64(ended().Status.Result.Duration), 10)}} {
+		if !slices.ContainsFunc(rows, func(row []string) bool { return slices.Equal(row, want) }) {
+			t.Errorf("no row %q in %q", want, rows)
+		}
+	}
+	waiting := ended()
+	waiting.Status.Result, waiting.Status.Verdict, waiting.Status.Phase = nil, nil, spatev1.RunPending
+	if rows := Rows([]Document{Of(waiting)}); len(rows) != 1 || rows[0].Metric != "" || rows[0].Value != nil || rows[0].Phase != spatev1.RunPending {
+		t.Errorf("%+v", rows)
+	}
+}
+
+// chosen is the flag -o with a value.
+func chosen(form string) *output.Flag {
+	var f output.Flag
+	f.Choose(form)
+	return &f
+}
+
+func TestAWideResultHasRatesAndAllPercentiles(t *testing.T) {
+	run := ended()
+	run.Status.Result = &spatev1.RunResult{Duration: 2_000_000_000, Streams: map[string]spatev1.StreamResult{"voice": {
+		StreamCounters: spatev1.StreamCounters{Tx: 2000, Rx: 1000, TxBytes: 128_000, RxBytes: 64_000, Lost: 1000, LossRatio: "0.5"},
+		Latency:        &spatev1.Latency{Count: 1000, Min: 1000, Mean: 2000, P50: 3000, P90: 4000, P95: 5000, P99: 6000, P999: 7000, P9999: 8000, Max: 9000, Deviation: 100, Jitter: 200},
+	}}}
+	var out bytes.Buffer
+	if err := chosen("wide").Write(&out, Shown(run)); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(out.String()) {
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
+	for _, want := range []string{
+		"STREAM TX RX LOST LOSS RATIO DUPLICATES OUT OF ORDER LATE TX DROPPED P50 P99 MAX TX PPS RX PPS TX BPS RX BPS MIN MEAN P90 P95 P99.9 P99.99 DEVIATION JITTER",
+		"voice 2000 1000 1000 0.5 0 0 0 0 3µs 6µs 9µs 1000 500 512000 256000 1µs 2µs 4µs 5µs 7µs 8µs 100ns 200ns",
+	} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
 	}
 }
 
@@ -189,7 +239,7 @@ func TestTheBaselineIsNamed(t *testing.T) {
 		Name: "web-1a2b3-0", UID: "before-uid", Profile: "web", CompletionTime: metav1.NewTime(time.Unix(1_700_000_000, 0)), Outcome: spatev1.VerdictPassed,
 	}}
 	var table, document bytes.Buffer
-	if err := errors.Join(Show(t.Context(), &table, nil, run, ""), Show(t.Context(), &document, nil, run, "json")); err != nil {
+	if err := errors.Join(Show(t.Context(), &table, nil, run, chosen("")), Show(t.Context(), &document, nil, run, chosen("json"))); err != nil {
 		t.Fatal(err)
 	}
 	if want := "\nBaseline: run web-1a2b3-0 of profile web, which ended at 2023-11-14T22:13:20Z (Passed)\n"; !strings.Contains(table.String(), want) {
@@ -216,14 +266,14 @@ func TestOfALargeResultTheWholeIsShown(t *testing.T) {
 	}
 	details.Truncated = []spatev1.TruncatedList{{List: "streams", Kept: 1, Total: 2}}
 	run.Status.Result.Details = details
-	for _, output := range []string{"", "json"} {
+	for _, form := range []string{"", "json"} {
 		var out bytes.Buffer
-		if err := Show(t.Context(), &out, c, run.DeepCopy(), output); err != nil || !strings.Contains(out.String(), "second") {
+		if err := Show(t.Context(), &out, c, run.DeepCopy(), chosen(form)); err != nil || !strings.Contains(out.String(), "second") {
 			t.Errorf("%v\n%s", err, out.String())
 		}
 		out.Reset()
 		nothing := fake.NewClientBuilder().WithScheme(scheme).Build()
-		err := Show(t.Context(), &out, nothing, run.DeepCopy(), output)
+		err := Show(t.Context(), &out, nothing, run.DeepCopy(), chosen(form))
 		if err == nil || !strings.Contains(err.Error(), "shown is what the status has, 1 of 2 streams: ConfigMap web-1a2b3-1-result-0 with the run's result is gone") || !strings.Contains(out.String(), "probe") {
 			t.Errorf("%v\n%s", err, out.String())
 		}

@@ -132,7 +132,7 @@ func TestTutorialsShowThisOutput(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		var out bytes.Buffer
-		if err := writeResult(&out, run); err != nil {
+		if err := writeResult(&out, run, false); err != nil {
 			t.Fatal(err)
 		}
 		file, shown := "../../../../docs/tutorials/"+name+".md", regexp.MustCompile("(?ms)^```console\nRun "+name+"-.*?^```$")

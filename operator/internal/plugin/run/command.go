@@ -19,6 +19,7 @@ import (
 	"spate.dev/operator/internal/plugin/cluster"
 	"spate.dev/operator/internal/plugin/exit"
 	"spate.dev/operator/internal/plugin/files"
+	"spate.dev/operator/internal/plugin/output"
 	"spate.dev/operator/internal/plugin/result"
 )
 
@@ -35,7 +36,9 @@ type options struct {
 	wait            bool
 	timeout         time.Duration
 	stopOnInterrupt bool
-	junit, output   string
+	junit           string
+	output          output.Flag
+	json            bool
 }
 
 // NewCommand returns `run`.
@@ -93,7 +96,8 @@ Without --wait: 0 if all runs were started, otherwise 2 or 3.`,
 	c.Flags().DurationVar(&o.timeout, "timeout", 0, "with --wait: how long to wait for the end of all runs; without limit when 0")
 	c.Flags().BoolVar(&o.stopOnInterrupt, "stop-on-interrupt", false, "with --wait: stop the runs when the command is interrupted (Ctrl-C)")
 	c.Flags().StringVar(&o.junit, "junit", "", "with --wait: write a JUnit report to this file, with a test case for each threshold and one for validity")
-	c.Flags().StringVarP(&o.output, "output", "o", "", result.OutputUsage)
+	o.output.Add(c)
+	c.Flags().BoolVar(&o.json, "json", false, "the same as -o json")
 	return c
 }
 
@@ -111,8 +115,13 @@ func (o *options) check(args []string) (names, paths []string, set spatev1.RunOv
 		err = errors.New("nothing to run: name a PROFILE or a FILE, - for standard input, or -k FOLDER")
 	case !o.wait && (o.timeout != 0 || o.junit != "" || o.stopOnInterrupt):
 		err = errors.New("--timeout, --junit and --stop-on-interrupt need --wait")
+	case o.json && !o.output.IsTable():
+		err = errors.New("--json is -o json: name one of both")
 	default:
-		err = result.CheckOutput(o.output)
+		if o.json {
+			o.output.Choose(output.JSON)
+		}
+		err = o.output.Check()
 	}
 	if err == nil {
 		set, err = parseSettings(o.set)
@@ -178,13 +187,13 @@ func (o *options) execute(c *cobra.Command, names, paths []string, set spatev1.R
 	}
 	if !o.wait {
 		s.follow(c.Context(), subjects, startLimit, false, func(sub *subject) bool { return sub.run != nil })
-		return subjects, errors.Join(writeStarted(c.OutOrStdout(), o.output, subjects), worst(subjects, func(sub *subject) error { return sub.err }))
+		return subjects, errors.Join(writeStarted(c.OutOrStdout(), &o.output, subjects), worst(subjects, func(sub *subject) error { return sub.err }))
 	}
 	s.follow(c.Context(), subjects, o.timeout, o.stopOnInterrupt, (*subject).hasEnded)
 	// What has ended is still read and printed after an interrupt.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), readLimit)
 	defer cancel()
-	return subjects, errors.Join(s.writeResults(ctx, c.OutOrStdout(), o.output, subjects), worst(subjects, (*subject).outcome))
+	return subjects, errors.Join(s.writeResults(ctx, c.OutOrStdout(), &o.output, subjects), worst(subjects, (*subject).outcome))
 }
 
 // runsDocument is runs for programs.
@@ -192,44 +201,49 @@ type runsDocument struct {
 	Runs []result.Document `json:"runs"`
 }
 
-// writeStarted prints the runs that were started.
-func writeStarted(w io.Writer, output string, subjects []*subject) error {
-	document := runsDocument{Runs: []result.Document{}}
-	for _, sub := range subjects {
-		if sub.run == nil {
-			continue
-		}
-		document.Runs = append(document.Runs, result.Of(sub.run))
-		if output == "" {
-			fmt.Fprintf(w, "run %s of profile %s started\n", sub.run.Name, cluster.ProfileOf(sub.run))
-		}
-	}
-	if output == "" {
-		return nil
-	}
-	return result.WriteDocument(w, output, document)
+// shown is the document in every form; tables writes it for people.
+func (d runsDocument) shown(tables func(w io.Writer, wide bool) error) output.Shown {
+	return output.Shown{Document: d, Lists: []output.List{{Name: "metric", Objects: result.Rows(d.Runs)}}, Tables: tables}
 }
 
-// writeResults prints the results of the runs that have ended, as kubectl spate result does.
-func (s *session) writeResults(ctx context.Context, w io.Writer, output string, subjects []*subject) error {
-	document, printed := runsDocument{Runs: []result.Document{}}, 0
-	var problems []error
+// writeStarted prints the runs that were started.
+func writeStarted(w io.Writer, form *output.Flag, subjects []*subject) error {
+	document := runsDocument{Runs: []result.Document{}}
 	for _, sub := range subjects {
-		if sub.run == nil || !sub.hasEnded() && output == "" {
-			continue
-		}
-		if output != "" {
-			problems = append(problems, result.Load(ctx, s.client, sub.run))
+		if sub.run != nil {
 			document.Runs = append(document.Runs, result.Of(sub.run))
+		}
+	}
+	return form.Write(w, document.shown(func(w io.Writer, _ bool) error {
+		for _, run := range document.Runs {
+			fmt.Fprintf(w, "run %s of profile %s started\n", run.Name, run.Profile)
+		}
+		return nil
+	}))
+}
+
+// writeResults prints the results of the runs that have ended, as kubectl spate result does; for programs also what is known of the others.
+func (s *session) writeResults(ctx context.Context, w io.Writer, form *output.Flag, subjects []*subject) error {
+	document := runsDocument{Runs: []result.Document{}}
+	var problems []error
+	var all []*spatev1.TrafficRun
+	for _, sub := range subjects {
+		if sub.run == nil || !sub.hasEnded() && form.IsTable() {
 			continue
 		}
-		if printed++; printed > 1 {
-			fmt.Fprintln(w)
+		problems = append(problems, result.Load(ctx, s.client, sub.run))
+		document.Runs, all = append(document.Runs, result.Of(sub.run)), append(all, sub.run)
+	}
+	problems = append(problems, form.Write(w, document.shown(func(w io.Writer, wide bool) error {
+		for i, run := range all {
+			if i > 0 {
+				fmt.Fprintln(w)
+			}
+			if err := result.Shown(run).Tables(w, wide); err != nil {
+				return err
+			}
 		}
-		problems = append(problems, result.Show(ctx, w, s.client, sub.run, output))
-	}
-	if output != "" {
-		problems = append(problems, result.WriteDocument(w, output, document))
-	}
+		return nil
+	})))
 	return errors.Join(problems...)
 }

@@ -6,7 +6,6 @@ package search
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,29 +19,36 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plugin/cluster"
+	"spate.dev/operator/internal/plugin/output"
 	"spate.dev/operator/internal/search/repeats"
 )
 
-// comparisons write what two searches found.
-var comparisons = map[string]func(io.Writer, []compared) error{"table": writeComparison, "json": writeComparisonJSON}
+// shown is what two searches found, in every form.
+func shown(all []compared) output.Shown {
+	return output.Shown{
+		Document: all, Lists: []output.List{{Name: "goal", Objects: all}},
+		Tables: func(w io.Writer, wide bool) error { return writeComparison(w, all, wide) },
+	}
+}
 
 // newCompareCommand returns `search compare`.
 func newCompareCommand() *cobra.Command {
 	var flags cluster.Flags
-	output := "table"
+	var form output.Flag
 	c := &cobra.Command{
 		Use:   "compare SEARCH OTHER",
 		Short: "Compare the repeats of two searches by a significance test",
 		Long: `Compares the lower bounds that two TrafficSearches found in their repeats (spec.repeats), for each variant and goal that both have: the medians, the shift
 from the first to the second, and whether the difference is more than chance, by a two-sided Mann-Whitney U test, which assumes no distribution. It is
-exact. Of fewer than 4 repeats each, no difference can be significant at the level of 0.05. A repeat without a lower bound counts as 0.`,
-		Example:           `  kubectl spate search compare router-before router-after`,
+exact. Of fewer than 4 repeats each, no difference can be significant at the level of 0.05. A repeat without a lower bound counts as 0.
+-o wide adds the lower bounds themselves.`,
+		Example: `  kubectl spate search compare router-before router-after
+  kubectl spate search compare router-before router-after -o json | jq '.[] | select(.differ)'`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: flags.Complete(2, cluster.Searches),
 		RunE: func(c *cobra.Command, args []string) error {
-			write, known := comparisons[output]
-			if !known {
-				return fmt.Errorf("-o %s: must be table or json", output)
+			if err := form.Check(); err != nil {
+				return err
 			}
 			connection, err := flags.Connect()
 			if err != nil {
@@ -60,11 +66,11 @@ exact. Of fewer than 4 repeats each, no difference can be significant at the lev
 			if err != nil {
 				return err
 			}
-			return write(c.OutOrStdout(), all)
+			return form.Write(c.OutOrStdout(), shown(all))
 		},
 	}
 	flags.Add(c)
-	c.Flags().StringVarP(&output, "output", "o", output, "table or json")
+	form.Add(c)
 	return c
 }
 
@@ -170,10 +176,14 @@ func namesOf(search *spatev1.TrafficSearch) string {
 	return strings.Join(all, ", ")
 }
 
-func writeComparison(w io.Writer, all []compared) error {
+func writeComparison(w io.Writer, all []compared, wide bool) error {
 	fmt.Fprintf(w, "Lower bounds of %s and %s: %s\n\n", all[0].First.Search, all[0].Second.Search, repeats.TestName)
 	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(out, "FRAMES\tGOAL\tREPEATS\tFIRST MEDIAN\tSECOND\tSHIFT\tU\tP\tDIFFER")
+	headings := "FRAMES\tGOAL\tREPEATS\tFIRST MEDIAN\tSECOND\tSHIFT\tU\tP\tDIFFER"
+	if wide {
+		headings += "\tFIRST LOWER\tSECOND LOWER"
+	}
+	fmt.Fprintln(out, headings)
 	for _, c := range all {
 		shift, differ := "-", "no"
 		if c.Shift != nil {
@@ -185,7 +195,11 @@ func writeComparison(w io.Writer, all []compared) error {
 		case c.Differ:
 			differ = "yes"
 		}
-		fmt.Fprintf(out, "%s\t%s\t%d, %d\t%.3f\t%.3f\t%s\t%g\t%.4f\t%s\n", c.Variant, c.Goal, len(c.First.Lower), len(c.Second.Lower), c.First.Median, c.Second.Median, shift, c.U, c.P, differ)
+		row := fmt.Sprintf("%s\t%s\t%d, %d\t%.3f\t%.3f\t%s\t%g\t%.4f\t%s", c.Variant, c.Goal, len(c.First.Lower), len(c.Second.Lower), c.First.Median, c.Second.Median, shift, c.U, c.P, differ)
+		if wide {
+			row += "\t" + listOf(c.First.Lower) + "\t" + listOf(c.Second.Lower)
+		}
+		fmt.Fprintln(out, row)
 	}
 	if err := out.Flush(); err != nil {
 		return err
@@ -200,8 +214,11 @@ func writeComparison(w io.Writer, all []compared) error {
 	return nil
 }
 
-func writeComparisonJSON(w io.Writer, all []compared) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(all)
+// listOf writes loads with three decimal places.
+func listOf(loads []float64) string {
+	texts := make([]string, 0, len(loads))
+	for _, load := range loads {
+		texts = append(texts, strconv.FormatFloat(load, 'f', 3, 64))
+	}
+	return strings.Join(texts, " ")
 }

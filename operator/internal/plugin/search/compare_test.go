@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/output"
 )
 
 // repeated is a search that has found these lower bounds.
@@ -48,7 +49,7 @@ func TestSearchesAreComparedByTheirRepeats(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		if err := writeComparison(&out, all); err != nil {
+		if err := writeComparison(&out, all, false); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range c.want {
@@ -58,10 +59,20 @@ func TestSearchesAreComparedByTheirRepeats(t *testing.T) {
 		}
 		out.Reset()
 		var read []compared
-		if err := writeComparisonJSON(&out, all); err != nil {
+		if err := output.WriteDocument(&out, output.JSON, shown(all).Document); err != nil {
 			t.Fatal(err)
 		}
 		if err := json.Unmarshal(out.Bytes(), &read); err != nil || len(read) != 1 || read[0].P != all[0].P || read[0].Test != "Mann-Whitney U, two-sided" || len(read[0].First.Lower) != len(all[0].First.Lower) {
+			t.Errorf("%v: %s", err, out.String())
+		}
+		out.Reset()
+		var form output.Flag
+		form.Choose(output.CSV)
+		if err := form.Write(&out, shown(all)); err != nil || !strings.HasPrefix(out.String(), "variant,goal,unit,first.search,first.lower,first.median") {
+			t.Errorf("%v: %s", err, out.String())
+		}
+		out.Reset()
+		if err := writeComparison(&out, all, true); err != nil || !strings.Contains(out.String(), "  FIRST LOWER") {
 			t.Errorf("%v: %s", err, out.String())
 		}
 	}

@@ -7,7 +7,6 @@ package search
 import (
 	"cmp"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -20,12 +19,14 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plugin/junit"
+	"spate.dev/operator/internal/plugin/output"
 	"spate.dev/operator/internal/search/sequence"
 )
 
 // formats write a search.
 var formats = map[string]func(io.Writer, *spatev1.TrafficSearch) error{
-	"table": writeTable, "md": writeMarkdown, "csv": writeCSV, "json": writeJSON, "junit": writeJUnit,
+	output.Table: writeTable, output.Wide: writeTable, output.JSON: documentIn(output.JSON), output.YAML: documentIn(output.YAML), output.CSV: writeCSV,
+	"md": writeMarkdown, "junit": writeJUnit,
 }
 
 // table is a test's results of all variants.
@@ -400,19 +401,20 @@ func writeCSV(w io.Writer, search *spatev1.TrafficSearch) error {
 	return out.Error()
 }
 
-func writeJSON(w io.Writer, search *spatev1.TrafficSearch) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(struct {
-		Name      string                  `json:"name"`
-		Namespace string                  `json:"namespace"`
-		Phase     spatev1.SearchPhase     `json:"phase"`
-		Outcome   spatev1.VerdictOutcome  `json:"outcome,omitempty"`
-		Variants  []spatev1.SearchVariant `json:"variants"`
+// documentIn writes a search for programs, in a form.
+func documentIn(form string) func(io.Writer, *spatev1.TrafficSearch) error {
+	return func(w io.Writer, search *spatev1.TrafficSearch) error {
+		return output.WriteDocument(w, form, struct {
+			Name      string                  `json:"name"`
+			Namespace string                  `json:"namespace"`
+			Phase     spatev1.SearchPhase     `json:"phase"`
+			Outcome   spatev1.VerdictOutcome  `json:"outcome,omitempty"`
+			Variants  []spatev1.SearchVariant `json:"variants"`
 
-		Thresholds []spatev1.ThresholdResult `json:"thresholds,omitempty"`
-		Method     []string                  `json:"method"`
-	}{search.Name, search.Namespace, search.Status.Phase, search.Status.Outcome, search.Status.Variants, search.Status.Thresholds, method(search)})
+			Thresholds []spatev1.ThresholdResult `json:"thresholds,omitempty"`
+			Method     []string                  `json:"method"`
+		}{search.Name, search.Namespace, search.Status.Phase, search.Status.Outcome, search.Status.Variants, search.Status.Thresholds, method(search)})
+	}
 }
 
 // passedMessage says what came of a search.

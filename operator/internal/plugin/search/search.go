@@ -12,6 +12,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plugin/cluster"
+	"spate.dev/operator/internal/plugin/output"
 )
 
 // NewCommand returns `search`.
@@ -32,7 +33,7 @@ func NewCommand() *cobra.Command {
 // newReportCommand returns `search report`.
 func newReportCommand() *cobra.Command {
 	var flags cluster.Flags
-	output := "table"
+	var form output.Flag
 	c := &cobra.Command{
 		Use:   "report SEARCH",
 		Short: "Show what a search found, as the tables of RFC 2544 section 26",
@@ -44,9 +45,8 @@ in what the method differs from RFC 2544. While the search lasts, what it has fo
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: flags.Complete(1, cluster.Searches),
 		RunE: func(c *cobra.Command, args []string) error {
-			write, known := formats[output]
-			if !known {
-				return fmt.Errorf("-o %s: must be table, md, csv, json or junit", output)
+			if err := form.Check(); err != nil {
+				return err
 			}
 			connection, err := flags.Connect()
 			if err != nil {
@@ -56,11 +56,11 @@ in what the method differs from RFC 2544. While the search lasts, what it has fo
 			if err != nil {
 				return err
 			}
-			return write(c.OutOrStdout(), search)
+			return formats[form.Form()](c.OutOrStdout(), search)
 		},
 	}
 	flags.Add(c)
-	c.Flags().StringVarP(&output, "output", "o", output, "table, md, csv, json or junit")
+	form.Add(c, "md", "junit")
 	return c
 }
 

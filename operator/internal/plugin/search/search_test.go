@@ -211,6 +211,7 @@ func TestReportsHaveEveryFigure(t *testing.T) {
 		"md":    {"| 64 | ndr | 999392.196 |", "## Back-to-back frames (RFC 9004)", "- Goal ndr: RFC2544, width 0.5%."},
 		"csv":   {"throughput,64,ndr.lower_pps,999392.19624\n", "latency,64,50%.worst_case_ns,90000\n", "back_to_back,64,corrected_buffer_time_ns,12500000\n"},
 		"json":  {`"lower": "999392.19624"`, `"correctedBufferTime": "12.5ms"`, `"method": [`},
+		"yaml":  {`lower: "999392.19624"`, "correctedBufferTime: 12.5ms", "method:\n- Loads are"},
 		"junit": {`<testsuite name="lab/router" tests="2" failures="1" errors="0">`, `<failure message="goal ndr: MaxLoadPasses">`},
 	} {
 		var out bytes.Buffer

@@ -19,15 +19,15 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plugin/cluster"
+	"spate.dev/operator/internal/plugin/output"
 	"spate.dev/operator/internal/plugin/progress"
-	"spate.dev/operator/internal/plugin/result"
 	"spate.dev/operator/internal/runs"
 )
 
 // NewCommand returns `status`.
 func NewCommand() *cobra.Command {
 	var where cluster.Flags
-	var output string
+	var form output.Flag
 	var everywhere bool
 	c := &cobra.Command{
 		Use:   "status [GENERATOR | PROFILE ...]",
@@ -35,16 +35,14 @@ func NewCommand() *cobra.Command {
 		Long: `Shows in one screen the active runs with their rates and loss so far; what waits, and the reason that the operator gives; generators with their
 pods and ports that are ready; and searches that have not ended. With names: only these generators and profiles, and the runs and searches of them.
 Loss is in the measured phase, packets in flight counted as lost. -o wide adds the stage, the rate of connections, the rate factor and the time left of runs, and of
-generators the engine's version and whether machines and measurements are free of findings.`,
+generators the engine's version and whether machines and measurements are free of findings. -o csv has a row for each object: the column row is run, waiting, generator or search.`,
 		Example: `  kubectl spate status
   kubectl spate status lab -n tests -o wide
   kubectl spate status -A -o json | jq '.waiting[] | {name, reason}'`,
 		ValidArgsFunction: where.Complete(math.MaxInt, cluster.Generators, cluster.Profiles),
 		RunE: func(c *cobra.Command, names []string) error {
-			if output != "wide" {
-				if err := result.CheckOutput(output); err != nil {
-					return fmt.Errorf("%w; or wide", err)
-				}
+			if err := form.Check(); err != nil {
+				return err
 			}
 			if everywhere && len(names) > 0 {
 				return errors.New("names are those of objects of one namespace: omit the names, or -A")
@@ -64,16 +62,12 @@ generators the engine's version and whether machines and measurements are free o
 			if err != nil {
 				return err
 			}
-			shown := all.overview(time.Now())
-			if output == "json" || output == "yaml" {
-				return result.WriteDocument(c.OutOrStdout(), output, shown)
-			}
-			return shown.write(c.OutOrStdout(), everywhere, output == "wide")
+			return form.Write(c.OutOrStdout(), all.overview(time.Now()).shown(everywhere))
 		},
 	}
 	where.Add(c)
 	c.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "of all namespaces")
-	c.Flags().StringVarP(&output, "output", "o", "", "json, yaml or wide, or tables when absent")
+	form.Add(c)
 	return c
 }
 

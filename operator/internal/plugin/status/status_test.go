@@ -4,7 +4,9 @@ package status
 
 import (
 	"bytes"
+	"encoding/csv"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/output"
 	"spate.dev/operator/internal/plugin/plugintest"
-	"spate.dev/operator/internal/plugin/result"
 )
 
 var started = time.Unix(1000, 0)
@@ -54,7 +56,7 @@ func room(t *testing.T) kube.Reader {
 		Progress: &spatev1.RunProgress{TxRate: "99.8kpps", RxRate: "99.7kpps", LossRatio: "0.001", TimeLeft: "48s", Stage: "soak (2/4)"},
 	}
 	waits := plugintest.RunNamed("web-1", "web", started.Add(time.Second))
-	waits.Status = spatev1.TrafficRunStatus{Phase: spatev1.RunPending, Generator: "tests/lab", Conditions: notReady(spatev1.ReasonGeneratorBusy, "in line for TrafficGenerator lab")}
+	waits.Status = spatev1.TrafficRunStatus{Phase: spatev1.RunPending, Generator: "tests/lab", Conditions: notReady(spatev1.ReasonGeneratorBusy, "queued for TrafficGenerator lab")}
 	fresh := plugintest.RunNamed("dns-1", "dns", started.Add(2*time.Second))
 	ended := plugintest.RunNamed("imix-0", "imix", started.Add(-time.Hour))
 	ended.Status.Phase = spatev1.RunComplete
@@ -95,7 +97,7 @@ func TestEverythingIsOnOneScreen(t *testing.T) {
 imix-1  imix     lab        Running  12s/1m0s  99.8kpps  99.7kpps  0.001
 
 WAITS             NAME   REASON         MESSAGE
-TrafficRun        web-1  GeneratorBusy  in line for TrafficGenerator lab
+TrafficRun        web-1  GeneratorBusy  queued for TrafficGenerator lab
 TrafficRun        dns-1  Progressing    the operator has not reconciled it yet
 TrafficProfile    wrong  InvalidSpec    spec.rate: too much
 TrafficGenerator  spare  Unschedulable  no node has hugepages
@@ -108,7 +110,7 @@ SEARCH  PROFILE  PHASE      PROGRESS
 router  imix     Searching  64: trial 5 (Throughput), 1/7 variants done
 `},
 		{names: []string{"web"}, want: `WAITS       NAME   REASON         MESSAGE
-TrafficRun  web-1  GeneratorBusy  in line for TrafficGenerator lab
+TrafficRun  web-1  GeneratorBusy  queued for TrafficGenerator lab
 
 GENERATOR  READY  PODS  PORTS  RUNS    REASON
 lab        True   1/1   1/2    imix-1  -
@@ -148,7 +150,7 @@ func TestAnUnknownNameIsAnError(t *testing.T) {
 
 func TestTheOverviewIsForProgramsToo(t *testing.T) {
 	var out bytes.Buffer
-	if err := result.WriteDocument(&out, "json", shown(t)); err != nil {
+	if err := output.WriteDocument(&out, output.JSON, shown(t)); err != nil {
 		t.Fatal(err)
 	}
 	var read overview
@@ -159,7 +161,25 @@ func TestTheOverviewIsForProgramsToo(t *testing.T) {
 		t.Errorf("%s", out.String())
 	}
 	out.Reset()
-	if err := result.WriteDocument(&out, "json", (&objects{}).overview(started)); err != nil || strings.Contains(out.String(), "null") {
+	var form output.Flag
+	form.Choose(output.CSV)
+	if err := form.Write(&out, shown(t).shown(false)); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&out).ReadAll()
+	if err != nil || len(rows) < 2 {
+		t.Fatalf("%v %v", rows, err)
+	}
+	cell := func(row []string, column string) string { return row[slices.Index(rows[0], column)] }
+	kinds := map[string]int{}
+	for _, row := range rows[1:] {
+		kinds[cell(row, "row")]++
+	}
+	if kinds["run"] != 1 || kinds["waiting"] != 4 || kinds["generator"] != 2 || kinds["search"] != 1 || cell(rows[1], "name") != "imix-1" || cell(rows[1], "progress.txRate") != "99.8kpps" || cell(rows[1], "reason") != "" {
+		t.Errorf("%q", rows)
+	}
+	out.Reset()
+	if err := output.WriteDocument(&out, output.JSON, (&objects{}).overview(started)); err != nil || strings.Contains(out.String(), "null") {
 		t.Errorf("%v, %s", err, out.String())
 	}
 }

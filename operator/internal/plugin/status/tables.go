@@ -12,7 +12,19 @@ import (
 	"text/tabwriter"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/output"
 )
+
+// shown is the overview in every form. Namespaces are shown in tables where there may be several.
+func (o *overview) shown(namespaces bool) output.Shown {
+	return output.Shown{
+		Document: o,
+		Lists: []output.List{
+			{Name: "run", Objects: o.Runs}, {Name: "waiting", Objects: o.Waiting}, {Name: "generator", Objects: o.Generators}, {Name: "search", Objects: o.Searches},
+		},
+		Tables: func(w io.Writer, wide bool) error { return o.write(w, namespaces, wide) },
+	}
+}
 
 // write writes a table for each part that is not empty. Namespaces are shown where there may be several.
 func (o *overview) write(w io.Writer, namespaces, wide bool) error {

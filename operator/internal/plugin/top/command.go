@@ -22,7 +22,7 @@ import (
 	"spate.dev/operator/internal/plugin/change"
 	"spate.dev/operator/internal/plugin/cluster"
 	"spate.dev/operator/internal/plugin/counters"
-	"spate.dev/operator/internal/plugin/result"
+	"spate.dev/operator/internal/plugin/output"
 )
 
 // flags say what is shown.
@@ -30,7 +30,7 @@ type flags struct {
 	pods         []string
 	view, filter string
 	once         bool
-	output       string
+	output       output.Flag
 }
 
 // interval from one reading of counters to the next.
@@ -49,7 +49,7 @@ one of all active runs of the namespace. Up to 8 pods are read; --pod chooses.
 
 ` + help + `
 
---once prints the tables when two readings have been taken, and ends. The display takes the ClusterRole spate-viewer in the runs' namespace, which is
+--once prints the tables when two readings have been taken, and ends; -o is for it. In CSV the column row is run, or the view. The display takes the ClusterRole spate-viewer in the runs' namespace, which is
 part of the cluster's role view; to change runs takes spate-editor.`,
 		Example: `  kubectl spate top
   kubectl spate top imix -n tests --view streams
@@ -75,7 +75,7 @@ part of the cluster's role view; to change runs takes spate-editor.`,
 			m.view, m.filter = max(view, 0), f.filter
 			source := &counters.Feed{Connection: connection, Find: selected, Pods: f.pods, Interval: interval}
 			if f.once {
-				return once(c.Context(), m, source, c.OutOrStdout(), f.output, view)
+				return once(c.Context(), m, source, c.OutOrStdout(), &f.output, view)
 			}
 			return source.Show(c.Context(), m, c.OutOrStdout(), 0)
 		},
@@ -85,7 +85,7 @@ part of the cluster's role view; to change runs takes spate-editor.`,
 	c.Flags().StringVar(&f.view, "view", "", "view to begin with, or the only one to print: ports, streams, templates, latency or workers")
 	c.Flags().StringVar(&f.filter, "filter", "", "show rows with this text in their names")
 	c.Flags().BoolVar(&f.once, "once", false, "print the tables once")
-	c.Flags().StringVarP(&f.output, "output", "o", "", "with --once: json or yaml, or tables when absent")
+	f.output.Add(c)
 	_ = c.RegisterFlagCompletionFunc("view", cobra.FixedCompletions(viewNames(), cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that does not exist only
 	return c
 }
@@ -109,12 +109,12 @@ func (f *flags) check(to io.Writer) (view int, err error) {
 	switch {
 	case f.view != "" && view < 0:
 		return 0, fmt.Errorf("--view %q: must be one of %s", f.view, strings.Join(viewNames(), ", "))
-	case f.output != "" && !f.once:
+	case f.output.Form() != output.Table && !f.once:
 		return 0, errors.New("--output: takes --once")
 	case !f.once && (!isFile || !term.IsTerminal(int(file.Fd()))):
 		return 0, errors.New("standard output is not a terminal: --once prints the tables")
 	}
-	return view, result.CheckOutput(f.output)
+	return view, f.output.Check()
 }
 
 // actionsOf change runs as `kubectl spate rate` and `stop` do.

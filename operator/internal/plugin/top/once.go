@@ -17,15 +17,15 @@ import (
 
 	"spate.dev/operator/internal/plugin/counters"
 	"spate.dev/operator/internal/plugin/exit"
+	"spate.dev/operator/internal/plugin/output"
 	"spate.dev/operator/internal/plugin/progress"
-	"spate.dev/operator/internal/plugin/result"
 )
 
 // onceLimit is how long two readings of each pod may take.
 const onceLimit = 30 * time.Second
 
 // once takes two readings of each pod, and prints the tables, or only that of a view (-1: all).
-func once(ctx context.Context, m *model, source *counters.Feed, to io.Writer, output string, view int) error {
+func once(ctx context.Context, m *model, source *counters.Feed, to io.Writer, form *output.Flag, view int) error {
 	reading, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()
 	messages, end := source.Events(reading)
@@ -38,10 +38,17 @@ func once(ctx context.Context, m *model, source *counters.Feed, to io.Writer, ou
 		return err
 	}
 	m.draw()
-	if output != "" {
-		return result.WriteDocument(to, output, m.document(view))
+	return form.Write(to, m.printed(view))
+}
+
+// printed is what is printed, in every form: tables show all columns in any case.
+func (m *model) printed(view int) output.Shown {
+	document := m.document(view)
+	var lists []output.List
+	for _, part := range document {
+		lists = append(lists, output.List{Name: strings.TrimSuffix(part.Name, "s"), Objects: part.Value})
 	}
-	return m.print(to, view)
+	return output.Shown{Document: document, Lists: lists, Tables: func(w io.Writer, _ bool) error { return m.print(w, view) }}
 }
 
 // collect applies messages until all rates are known, or nothing can be read.
@@ -104,36 +111,37 @@ func (m *model) print(to io.Writer, only int) error {
 }
 
 // document has the runs, and the rows of each view, or of only one (-1: all), by the names of fields. What was not measured is null.
-func (m *model) document(only int) map[string]any {
-	shown := []map[string]any{}
+func (m *model) document(only int) output.Object {
+	shown := []output.Object{}
 	for i := range m.runs {
 		run := &m.runs[i]
-		shown = append(shown, map[string]any{
-			"name": run.Name, "phase": run.Status.Phase, "paused": run.Status.Paused, "rateFactor": run.Status.RateFactor, "progress": run.Status.Progress,
+		shown = append(shown, output.Object{
+			{Name: "name", Value: run.Name}, {Name: "phase", Value: run.Status.Phase}, {Name: "paused", Value: run.Status.Paused},
+			{Name: "rateFactor", Value: run.Status.RateFactor}, {Name: "progress", Value: run.Status.Progress},
 		})
 	}
-	document := map[string]any{"runs": shown}
+	document := output.Object{{Name: "runs", Value: shown}}
 	for i, v := range views {
 		if only >= 0 && only != i {
 			continue
 		}
 		m.view = i
-		list := []map[string]any{}
+		list := []output.Object{}
 		for _, r := range m.shown() {
-			item := map[string]any{}
+			var item output.Object
 			for at, c := range v.columns {
+				field := output.Field{Name: c.field}
 				switch {
 				case at < len(r.texts):
-					item[c.field] = r.texts[at]
-				case math.IsNaN(r.values[at-len(r.texts)]):
-					item[c.field] = nil
-				default:
-					item[c.field] = r.values[at-len(r.texts)]
+					field.Value = r.texts[at]
+				case !math.IsNaN(r.values[at-len(r.texts)]):
+					field.Value = r.values[at-len(r.texts)]
 				}
+				item = append(item, field)
 			}
 			list = append(list, item)
 		}
-		document[strings.ToLower(v.name)] = list
+		document = append(document, output.Field{Name: strings.ToLower(v.name), Value: list})
 	}
 	return document
 }

@@ -5,7 +5,9 @@ package top
 import (
 	"bytes"
 	"context"
+	"encoding/csv"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +16,8 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plugin/counters"
+	"spate.dev/operator/internal/plugin/output"
 	"spate.dev/operator/internal/plugin/plugintest"
-	"spate.dev/operator/internal/plugin/result"
 )
 
 func TestTablesArePrintedForScripts(t *testing.T) {
@@ -29,7 +31,7 @@ func TestTablesArePrintedForScripts(t *testing.T) {
 		t.Errorf("%v\n%s", err, streams.String())
 	}
 	var document bytes.Buffer
-	if err := result.WriteDocument(&document, "json", m.document(-1)); err != nil {
+	if err := output.WriteDocument(&document, output.JSON, m.document(-1)); err != nil {
 		t.Fatal(err)
 	}
 	var read struct {
@@ -50,6 +52,19 @@ func TestTablesArePrintedForScripts(t *testing.T) {
 	}
 	if flood, imix := read.Streams[0], read.Streams[1]; flood.LostPPM != nil || flood.LatencyP99Ns != nil || flood.TxPackets != 500_000 || *imix.LostPPM != 12 || *imix.LatencyP99Ns != 31_500 {
 		t.Errorf("%+v", read.Streams)
+	}
+	var form output.Flag
+	form.Choose(output.CSV)
+	var table bytes.Buffer
+	if err := form.Write(&table, m.printed(1)); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&table).ReadAll()
+	if err != nil || len(rows) != 4 || rows[0][0] != "row" || rows[1][0] != "run" || rows[2][0] != "stream" {
+		t.Fatalf("%q %v", rows, err)
+	}
+	if at := slices.Index(rows[0], "lostPPM"); at < 0 || rows[2][at] != "" || rows[3][at] != "12" {
+		t.Errorf("%q", rows)
 	}
 }
 
@@ -93,7 +108,7 @@ func TestTheCommandRefusesWhatItCannotShow(t *testing.T) {
 		"top":                      "standard output is not a terminal: --once prints the tables",
 		"top --once --view queues": `--view "queues": must be one of ports, streams, templates, latency, workers`,
 		"top -o json":              "--output: takes --once",
-		"top --once -o csv":        "-o csv: must be json, yaml, or absent",
+		"top --once -o html":       "-o html: must be one of table, wide, json, yaml, csv",
 	} {
 		if _, _, err := plugintest.Run("", strings.Fields(arguments), NewCommand()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", arguments, err, want)

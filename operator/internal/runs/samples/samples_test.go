@@ -4,8 +4,10 @@ package samples
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -179,4 +181,17 @@ func FuzzDecode(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+func TestRatesAreDifferencesOverTime(t *testing.T) {
+	t.Parallel()
+	s := New()
+	s.Times = []int64{0, 1e9, 3e9, 3_500_000_000, 4e9}
+	got := s.Rates([]int64{0, 100, 300, 200, 260}, 8)
+	if want := []float64{math.NaN(), 800, 800, math.NaN(), 960}; !slices.EqualFunc(got, want, func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }) {
+		t.Errorf("%v, not %v", got, want)
+	}
+	if got := Means([]int64{0, 5000, 5000, 9000}, []int64{0, 5, 5, 7}); !math.IsNaN(got[0]) || got[1] != 1e-6 || !math.IsNaN(got[2]) || got[3] != 2e-6 {
+		t.Errorf("%v", got)
+	}
 }

@@ -7,9 +7,13 @@
 use std::collections::VecDeque;
 
 use spate_dpdk::BURST;
-use spate_net::{Encap, ethernet, vlan::Tags};
+use spate_net::{
+    Encap, ethernet,
+    fast::{V4, V6, is_of},
+    vlan::Tags,
+};
 use spate_stateful::{
-    Emulation, Hints, Received,
+    Ahead, Emulation, Hints, Received,
     envelope::{Arrival, Envelopes},
 };
 
@@ -41,7 +45,7 @@ enum Stage {
 pub(super) struct Arrived<'a> {
     pub(super) port: usize,
     pub(super) frame: &'a [u8],
-    pub(super) hints: Hints,
+    pub(super) hints: Hints<'a>,
     pub(super) at_ns: u64,
 }
 
@@ -86,6 +90,8 @@ pub(in crate::datapath) struct Emulated<D: Device = Dpdk> {
     pub(super) tags: Box<[Encap]>,
     /// Some frames have tags.
     in_vlans: bool,
+    /// None has, and nothing else stands around packets.
+    bare: bool,
     pub(super) pools: Pools<D>,
     stage: Stage,
     /// Not all that flows had to send has left.
@@ -117,9 +123,11 @@ impl<D: Device> Emulated<D> {
         if warmup_ns.is_some() {
             emulation.warm_up();
         }
+        let in_vlans = tags.iter().any(|tags| !tags.is_empty())
+            || envelopes.as_ref().is_some_and(|envelopes| envelopes.are_in_vlans());
         Self {
-            in_vlans: tags.iter().any(|tags| !tags.is_empty())
-                || envelopes.as_ref().is_some_and(|all| all.are_in_vlans()),
+            in_vlans,
+            bare: !in_vlans && envelopes.is_none(),
             emulation,
             envelopes,
             ports,
@@ -154,15 +162,18 @@ impl<D: Device> Emulated<D> {
     /// A frame without a trailer arrives.
     #[inline]
     pub(super) fn receive(&mut self, &Arrived { port, frame, hints, at_ns }: &Arrived<'_>) -> Demux {
-        if (self.in_vlans || ethernet::is_tagged(frame)) && !self.is_in_its_vlan(port, frame) {
-            return Demux::Foreign;
-        }
-        if let Some(envelopes) = self.envelopes.as_mut().filter(|envelopes| envelopes.are_on(port)) {
-            if let Some(refused) = self.emulation.refused_by_mac(port, frame) {
-                return refused.into();
+        // Nearly all frames: the EtherType itself shows that there is no tag.
+        if !(self.bare && (is_of::<V4>(frame) || is_of::<V6>(frame))) {
+            if (self.in_vlans || ethernet::is_tagged(frame)) && !self.is_in_its_vlan(port, frame) {
+                return Demux::Foreign;
             }
-            // What a device has verified may be around a tunnel.
-            return receive_enveloped(envelopes, &mut self.emulation, &mut self.handoff, port, frame, at_ns);
+            if let Some(envelopes) = self.envelopes.as_mut().filter(|envelopes| envelopes.are_on(port)) {
+                if let Some(refused) = self.emulation.refused_by_mac(port, frame) {
+                    return refused.into();
+                }
+                // What a device has verified may be around a tunnel.
+                return receive_enveloped(envelopes, &mut self.emulation, &mut self.handoff, port, frame, at_ns);
+            }
         }
         match self.emulation.receive_hinted(port, frame, hints, at_ns) {
             Received::Elsewhere => receive_stray(&mut self.emulation, &mut self.handoff, port, frame, at_ns),
@@ -179,18 +190,18 @@ impl<D: Device> Emulated<D> {
         }
     }
 
-    /// Frames are about to be received on a port, which has a hash for each then. False if what is in them is not found before they
-    /// are read.
+    /// Frames are about to be received on a port: gives what it finds of each. False if what is in them is not found before they are
+    /// read.
     #[inline]
     pub(super) fn look_ahead<'a>(
         &self,
         port: usize,
         frames: impl Iterator<Item = &'a [u8]>,
-        hashes: &mut [u32; BURST],
+        found: &mut [Ahead; BURST],
     ) -> bool {
         let plain = !self.in_vlans && self.envelopes.as_ref().is_none_or(|envelopes| !envelopes.are_on(port));
         if plain {
-            self.emulation.look_ahead(frames, hashes);
+            self.emulation.look_ahead(frames, found);
         }
         plain
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use spate_dpdk::{BURST, KernelSocket};
 use spate_net::{FCS_LEN, Trailer, trailer};
-use spate_stateful::Hints;
+use spate_stateful::{Ahead, Hints};
 
 use super::{
     Device, Dpdk, ReceiveQueue, Time, WorkerRun,
@@ -129,16 +129,16 @@ impl<D: Device> Receiver<D> {
                 self.burst.lens_and_fetch::<2>(&mut lens);
             }
             let flows = port.sinks.flows.only(runs);
-            let mut hashes = [0; BURST];
-            let ahead = port.sinks.flows.look_ahead(flows.as_deref(), &self.burst, &mut hashes);
+            let mut found = [Ahead::default(); BURST];
+            let looks_ahead = port.sinks.flows.look_ahead(flows.as_deref(), &self.burst, &mut found);
             let bytes = lens[..packets].iter().map(|len| u64::from(*len) + FCS_LEN).sum();
             let marks = port.marks;
             if let Some(emulated) = flows.filter(|_| !trailers) {
                 // Nothing but one run's flows is expected: no more is done for each packet than they need.
-                let frames = self.burst.heads().zip(&lens).zip(&hashes).enumerate();
-                for (index, ((frame, len), hash)) in frames {
+                let frames = self.burst.heads().zip(&lens).zip(&found).enumerate();
+                for (index, ((frame, len), ahead)) in frames {
                     let verified = marks && self.burst.is_verified(index);
-                    let hints = Hints { verified, hash: ahead.then_some(*hash) };
+                    let hints = Hints { verified, ahead: looks_ahead.then_some(ahead) };
                     let demux = emulated.receive(&Arrived { port: port.port, frame, hints, at_ns });
                     if demux != Demux::Taken {
                         port.sinks.station.take(frame, *len, Some(demux), at_ns);
@@ -149,9 +149,9 @@ impl<D: Device> Receiver<D> {
                 port.sinks.station.take_all::<D>(&self.burst, &lens[..packets], at_ns);
             } else {
                 let (lens, tails) = (&lens[..packets], &tails[..packets]);
-                let (hashes, sinks) = (ahead.then_some(&hashes), (&mut self.measure, &mut port.sinks));
+                let (found, sinks) = (looks_ahead.then_some(&found), (&mut self.measure, &mut port.sinks));
                 // Made for each of the two: what one gives to a function of its own would be in memory for the other, too.
-                let reading = || Reading { clock, read_ns: at_ns, trailers, marks, hashes };
+                let reading = || Reading { clock, read_ns: at_ns, trailers, marks, found };
                 let arrivals = || Arrivals { port: port.port, at_ns, sent_on, burst: &self.burst, lens, tails };
                 match &mut port.stamps {
                     None => offer(&reading(), &arrivals(), 0, sinks, runs),
@@ -182,14 +182,14 @@ struct Reading<'a, D: Device> {
     trailers: bool,
     /// The device marks packets whose checksum is right.
     marks: bool,
-    /// What packets hash to, if that was computed.
-    hashes: Option<&'a [u32; BURST]>,
+    /// What was found of packets ahead, if it was looked for.
+    found: Option<&'a [Ahead; BURST]>,
 }
 
-impl<D: Device> Reading<'_, D> {
+impl<'a, D: Device> Reading<'a, D> {
     #[inline(always)]
-    fn hints(&self, burst: &D::Burst, index: usize) -> Hints {
-        Hints { verified: self.marks && burst.is_verified(index), hash: self.hashes.map(|hashes| hashes[index]) }
+    fn hints(&self, burst: &D::Burst, index: usize) -> Hints<'a> {
+        Hints { verified: self.marks && burst.is_verified(index), ahead: self.found.map(|found| &found[index]) }
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The workers' loop in virtual time, without DPDK: when packets leave, and what is counted of them.
 mod chains;
+mod flows;
 
 use std::sync::Arc;
 

@@ -34,11 +34,11 @@ pub fn access(at: &FieldPath, asked: &contract::Pool, pool: &Pool, wrong: &mut V
     if let Some(gateway) = gateway {
         let stations = pool.on_clients_link();
         let problem = if gateway.is_v6() != stations.is_v6() {
-            Some("is not of the family of the clients, or with gtpu of its addresses")
+            Some("is not of the family of the clients, or of the local ends of their tunnels")
         } else if !gateway.is_hosts() {
             Some("is no address that a host can have")
         } else if stations.contains(gateway).is_some() {
-            Some("is the address of a client, or of a gNB; use that of a next hop")
+            Some("is the address of a client, or of a gNB or another local end of tunnels; use that of a next hop")
         } else {
             None
         };

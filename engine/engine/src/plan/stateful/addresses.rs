@@ -50,7 +50,10 @@ fn one(at: &FieldPath, asked: &contract::Pool, wrong: &mut Violations) -> Option
     pool.source_ports = source_ports?;
     pool.tunnels = tunnels::tunnels(at, asked, &pool, wrong)?;
     if pool.tunnels.is_some_and(|tunnels| tunnels.carries() == Carries::Packet) && pool.first_mac.is_some() {
-        wrong.add(at.field("first_mac"), "clients in tunnels have no MACs, their gNBs have the port's; leave it out");
+        wrong.add(
+            at.field("first_mac"),
+            "clients in tunnels of packets have no MACs, and local ends have the port's; leave it out",
+        );
         return None;
     }
     pool.access = access::access(at, asked, &pool, wrong)?;
@@ -72,7 +75,7 @@ fn multicast(at: &FieldPath, pool: &Pool, wrong: &mut Violations) -> Option<()> 
     } else if pool.allow_multicast && pool.tunnels.is_some() {
         wrong.add(
             at.field("allow_multicast"),
-            "clients in tunnels have addresses of hosts; leave it, or gtpu and vxlan, out",
+            "clients in tunnels have addresses of hosts; leave it, or gtpu, vxlan, gre and mpls, out",
         );
     } else if pool.allow_multicast && pool.has_envelope() {
         wrong.add(

@@ -4,10 +4,10 @@ use super::super::validate::{PortFacts, validate};
 use super::super::{Macs, Violations, rate::LineRate};
 use super::*;
 use contract::{
-    Capture, CountTime, Delay, Gtpu, Instruction, Jump, Loop, NextTemplates, Nothing, OpenConnection, Payload,
-    PayloadCounter, PayloadField, PayloadList, PayloadMatch, Pool, Program, Receive, ReceiveMessages, ReceiveUntil,
-    Send, SendMessage, SourcePorts, Timing, Tunables, VariableValue, VlanTag, Vxlan, WeightedPool, capture,
-    instruction::Kind, payload, payload_field, receive_until,
+    Capture, CountTime, Delay, Gre, Gtpu, Instruction, Jump, Loop, Mpls, MplsLabel, NextTemplates, Nothing,
+    OpenConnection, Payload, PayloadCounter, PayloadField, PayloadList, PayloadMatch, Pool, Program, Receive,
+    ReceiveMessages, ReceiveUntil, Send, SendMessage, SourcePorts, Timing, Tunables, VariableValue, VlanTag, Vxlan,
+    WeightedPool, capture, instruction::Kind, payload, payload_field, receive_until,
 };
 use spate_stateful::{Address, IgnoredSources, Instruction as Executed, pool::Start};
 use std::borrow::Cow;
@@ -75,6 +75,33 @@ fn vxlan(plan: &mut Plan, change: fn(&mut Vxlan)) {
     };
     change(&mut vxlan);
     part(plan).pools[0].vxlan = Some(vxlan);
+}
+
+/// Gives clients tunnels of GRE, with something changed.
+fn gre(plan: &mut Plan, change: fn(&mut Gre)) {
+    let mut gre = Gre {
+        local: vec![172, 16, 0, 10].into(),
+        local_count: 4,
+        remote: vec![172, 16, 0, 1].into(),
+        key: Some(5),
+        ..Gre::default()
+    };
+    change(&mut gre);
+    part(plan).pools[0].gre = Some(gre);
+}
+
+/// Gives clients labels, with something changed.
+fn mpls(plan: &mut Plan, change: fn(&mut Mpls)) {
+    let label = |label, traffic_class, ttl| MplsLabel { label, traffic_class, ttl };
+    let mut mpls = Mpls {
+        local: vec![172, 16, 0, 10].into(),
+        local_count: 4,
+        remote: vec![172, 16, 0, 1].into(),
+        labels: vec![label(100, 5, 0), label(1000, 1, 255)],
+        ..Mpls::default()
+    };
+    change(&mut mpls);
+    part(plan).pools[0].mpls = Some(mpls);
 }
 
 /// Another template, of clients in tunnels too.
@@ -389,6 +416,53 @@ fn vlans_and_gateways_are_as_the_plan_says_and_segments_fit_within_the_tags() {
 }
 
 #[test]
+fn packets_in_gre_are_as_the_plan_says_and_segments_fit_beside_them() {
+    use spate_stateful::{Address, gre::Gre as GreKind, tunnel};
+    let mut plan = good();
+    gre(&mut plan, |g| g.key_step = 2);
+    // 28 of IP, and GRE with a key; servers have none.
+    assert_eq!(mss(&plan), [1432, 1460]);
+    let [local, remote] = [10, 1].map(|last| Address::v4(172 << 24 | 16 << 16 | last));
+    let kind = tunnel::Kind::Gre(GreKind { keyed: true });
+    let (uplink, downlink, step) = (5, 5, 2);
+    let expected = tunnel::Tunnels { local, local_count: 4, remote, uplink, downlink, step, mirror: false, kind };
+    assert_eq!(checked(&plan).pools[0].tunnels, Some(expected));
+    gre(&mut plan, |g| (g.key, g.mirror) = (None, true));
+    assert_eq!(mss(&plan), [1436; 2]);
+    let kind = tunnel::Kind::Gre(GreKind { keyed: false });
+    let (uplink, downlink, step) = (0, 0, 0);
+    let expected = tunnel::Tunnels { uplink, downlink, step, mirror: true, kind, ..expected };
+    assert_eq!(checked(&plan).pools[0].tunnels, Some(expected));
+}
+
+#[test]
+fn packets_in_labels_are_as_the_plan_says_and_segments_fit_beside_them() {
+    use spate_net::mpls::Entry;
+    use spate_stateful::{Address, mpls::Mpls as MplsKind, tunnel};
+    let mut plan = good();
+    mpls(&mut plan, |m| m.label_step = 2);
+    // 8 of two entries; servers have none.
+    assert_eq!(mss(&plan), [1452, 1460]);
+    let [local, remote] = [10, 1].map(|last| Address::v4(172 << 24 | 16 << 16 | last));
+    let above = [Entry { label: 100, traffic_class: 5, ttl: 64 }];
+    let kind = |popped| tunnel::Kind::Mpls(MplsKind::new(&above, popped).unwrap());
+    let bottom = 1000 << 12 | 1 << 9 | 1 << 8 | 255;
+    let (uplink, downlink, step) = (bottom, bottom, 2 << 12);
+    let expected =
+        tunnel::Tunnels { local, local_count: 4, remote, uplink, downlink, step, mirror: false, kind: kind(false) };
+    assert_eq!(checked(&plan).pools[0].tunnels, Some(expected));
+    mpls(&mut plan, |m| (m.downlink_label, m.mirror) = (Some(16), true));
+    let tunnels = checked(&plan).pools[0].tunnels.unwrap();
+    assert_eq!((tunnels.downlink >> 12, tunnels.mirror, tunnels.kind), (16, true, kind(false)));
+    // Implicit null, which one label for all clients may be, too.
+    mpls(&mut plan, |m| (m.downlink_label, m.label_step) = (Some(3), 1));
+    assert_eq!(checked(&plan).pools[0].tunnels.unwrap().kind, kind(true));
+    // A link of IPv4 carries IPv6 within.
+    over_v6(&mut plan);
+    assert_eq!(mss(&plan), [1432, 1440]);
+}
+
+#[test]
 fn frames_in_vxlan_are_as_the_plan_says_and_segments_fit_beside_them() {
     use spate_stateful::{Address, tunnel, vxlan::Vxlan as VxlanKind};
     let mut plan = good();
@@ -597,6 +671,51 @@ fn what_is_wrong_is_named_with_its_remedy() {
             "pools[0].vxlan",
             "gtpu is set as well",
         ),
+        (
+            |p| {
+                mpls(p, |_| ());
+                gre(p, |_| ());
+            },
+            "pools[0].mpls",
+            "gre is set as well",
+        ),
+        (|p| gre(p, |g| g.key_step = 1 << 25), "pools[0].gre.key", "a lower key_step or a smaller pool"),
+        (|p| gre(p, |g| (g.key, g.key_step) = (None, 1)), "pools[0].gre.key_step", "there are none"),
+        (|p| gre(p, |g| g.remote = g.local.clone()), "pools[0].gre.remote", "a local end's address too"),
+        (
+            |p| {
+                gre(p, |_| ());
+                part(p).pools[0].first_mac = vec![2, 0, 0, 0, 0, 1].into();
+            },
+            "pools[0].first_mac",
+            "local ends have the port's",
+        ),
+        (|p| mpls(p, |m| m.labels.clear()), "pools[0].mpls.labels", "0 of them; must be 1..8"),
+        (|p| mpls(p, |m| m.labels = vec![MplsLabel::default(); 9]), "pools[0].mpls.labels", "9 of them"),
+        (|p| mpls(p, |m| m.labels[0].label = 3), "pools[0].mpls.labels[0].label", "which is in no stack"),
+        (|p| mpls(p, |m| m.labels[1].label = 1 << 20), "pools[0].mpls.labels[1].label", "must be 0..1048575"),
+        (|p| mpls(p, |m| m.labels[0].traffic_class = 8), "pools[0].mpls.labels[0].traffic_class", "must be 0..7"),
+        (|p| mpls(p, |m| m.labels[1].ttl = 256), "pools[0].mpls.labels[1].ttl", "must be 0..255"),
+        (|p| mpls(p, |m| m.label_step = 1 << 13), "pools[0].mpls.labels", "they have 20 bits"),
+        (
+            |p| mpls(p, |m| (m.label_step, m.labels[1].label) = (1, 15)),
+            "pools[0].mpls.labels",
+            "15 is a reserved label",
+        ),
+        (
+            |p| mpls(p, |m| (m.label_step, m.downlink_label) = (1, Some((1 << 20) - 1))),
+            "pools[0].mpls.downlink_label",
+            "a lower label_step or a smaller pool",
+        ),
+        (
+            |p| {
+                mpls(p, |_| ());
+                web(p).client_port = "loop".into();
+                web(p).server_port = "loop".into();
+            },
+            "pools[0].mpls.mirror",
+            "set it, or use another server_port (templates[0])",
+        ),
         (|p| tag(p, |q| q.vlans[1].id = 4095), "pools[0].vlans[1].id", "4095; must be 1..4094"),
         (|p| tag(p, |q| q.vlans[0].id = 0), "pools[0].vlans[0].id", "0; must be 1..4094"),
         (
@@ -658,7 +777,7 @@ fn what_is_wrong_is_named_with_its_remedy() {
                 part(p).pools[2].gtpu = gtpu;
             },
             "pools[2].gtpu",
-            "has gNBs in common, or local VTEPs, and other vlans",
+            "has gNBs in common, or other local ends of tunnels, and other vlans",
         ),
         (
             |p| {
@@ -734,7 +853,7 @@ fn what_is_wrong_is_named_with_its_remedy() {
                 part(p).pools[0].first_mac = vec![2, 0, 0, 0, 0, 1].into();
             },
             "pools[0].first_mac",
-            "their gNBs have the port's",
+            "local ends have the port's",
         ),
         (
             |p| {

@@ -4,10 +4,13 @@ use super::super::Violations;
 use super::super::validate::Site;
 use super::addresses::address;
 use crate::index::{PoolIndex, PortIndex, TemplateIndex};
-use contract::{Gtpu, Vxlan};
+use contract::{Gre, Gtpu, Mpls, MplsLabel, Vxlan};
 use spate_net::encap::Carries;
+use spate_net::mpls::{Entry, FIRST_LABEL, IMPLICIT_NULL, LABEL_SHIFT, MAX_LABEL};
 use spate_stateful::Address;
+use spate_stateful::gre::Gre as GreKind;
 use spate_stateful::gtpu::Gtpu as GtpuKind;
+use spate_stateful::mpls::Mpls as MplsKind;
 use spate_stateful::tunnel::{Kind, Tunnels};
 use spate_stateful::vxlan::Vxlan as VxlanKind;
 use spate_stateful::{FieldPath, Part, Pool, Scenario, Template};
@@ -17,6 +20,8 @@ use std::collections::BTreeSet;
 const MOST_NEAR_ENDS: u32 = 65_536;
 /// A QoS flow identifier has six bits (TS 38.415 section 5.5.3.3).
 const HIGHEST_QFI: u32 = 63;
+/// Time to live of a label stack's entry where none is given, as of outer IP headers.
+const USUAL_TTL: u8 = 64;
 
 /// The words of a kind of tunnel.
 struct Words {
@@ -28,25 +33,39 @@ struct Words {
 
 const GTPU: Words = Words { field: "gtpu", near: "gNB", remote: "UPF" };
 const VXLAN: Words = Words { field: "vxlan", near: "local VTEP", remote: "remote VTEP" };
+const GRE: Words = Words { field: "gre", near: "local end", remote: "remote end" };
+const MPLS: Words = Words { field: "mpls", near: "label edge router", remote: "label switching router" };
 
 fn words(kind: &Kind) -> Words {
     match kind {
         Kind::Gtpu(_) => GTPU,
         Kind::Vxlan(_) => VXLAN,
+        Kind::Gre(_) => GRE,
+        Kind::Mpls(_) => MPLS,
     }
 }
 
 /// The tunnels of a pool's clients, if they pass through any; or none, and a violation says why.
 pub fn tunnels(at: &FieldPath, asked: &contract::Pool, pool: &Pool, wrong: &mut Violations) -> Option<Option<Tunnels>> {
-    match (&asked.gtpu, &asked.vxlan) {
-        (Some(gtpu), None) => self::gtpu(&at.field("gtpu"), gtpu, pool, wrong).map(Some),
-        (None, Some(vxlan)) => self::vxlan(&at.field("vxlan"), vxlan, pool, wrong).map(Some),
-        (None, None) => Some(None),
-        (Some(_), Some(_)) => {
-            wrong.add(at.field("vxlan"), "gtpu is set as well; leave one of them out");
-            None
-        }
+    let contract::Pool { gtpu, vxlan, gre, mpls, .. } = asked;
+    let all = [(GTPU, gtpu.is_some()), (VXLAN, vxlan.is_some()), (GRE, gre.is_some()), (MPLS, mpls.is_some())];
+    let mut set = all.into_iter().filter(|(_, is_set)| *is_set).map(|(words, _)| words.field);
+    if let (Some(first), Some(second)) = (set.next(), set.next()) {
+        wrong.add(at.field(second), format!("{first} is set as well; leave one of them out"));
+        return None;
     }
+    let made = if let Some(gtpu) = gtpu {
+        self::gtpu(&at.field(GTPU.field), gtpu, pool, wrong)
+    } else if let Some(vxlan) = vxlan {
+        self::vxlan(&at.field(VXLAN.field), vxlan, pool, wrong)
+    } else if let Some(gre) = gre {
+        self::gre(&at.field(GRE.field), gre, pool, wrong)
+    } else if let Some(mpls) = mpls {
+        self::mpls(&at.field(MPLS.field), mpls, pool, wrong)
+    } else {
+        return Some(None);
+    };
+    made.map(Some)
 }
 
 fn vxlan(at: &FieldPath, asked: &Vxlan, pool: &Pool, wrong: &mut Violations) -> Option<Tunnels> {
@@ -95,6 +114,73 @@ fn gtpu(at: &FieldPath, asked: &Gtpu, pool: &Pool, wrong: &mut Violations) -> Op
     let kind = Kind::Gtpu(GtpuKind { qfi: asked.qfi.map(|qfi| qfi as u8) });
     let (uplink, mirror) = (asked.teid, asked.mirror);
     (wrong.0.len() == before).then_some(Tunnels { local, local_count, remote, uplink, downlink, step, mirror, kind })
+}
+
+fn gre(at: &FieldPath, asked: &Gre, pool: &Pool, wrong: &mut Violations) -> Option<Tunnels> {
+    let before = wrong.0.len();
+    let (key, step) = (asked.key.unwrap_or(0), asked.key_step);
+    if asked.key.is_none() && step > 0 {
+        wrong.add(at.field("key_step"), "is for keys, and there are none; leave it out, or set key");
+    }
+    identifiers(at.field("key"), (key, step, 32), "key_step", pool, wrong)?;
+    let ends = Ends { local: &asked.local, local_count: asked.local_count, remote: &asked.remote };
+    let (local, local_count, remote) = ends.check(at, &GRE, wrong)?;
+    let (kind, mirror) = (Kind::Gre(GreKind { keyed: asked.key.is_some() }), asked.mirror);
+    let (uplink, downlink) = (key, key);
+    (wrong.0.len() == before).then_some(Tunnels { local, local_count, remote, uplink, downlink, step, mirror, kind })
+}
+
+fn mpls(at: &FieldPath, asked: &Mpls, pool: &Pool, wrong: &mut Violations) -> Option<Tunnels> {
+    let before = wrong.0.len();
+    let most = MplsKind::MOST_ABOVE + 1;
+    if !(1..=most).contains(&asked.labels.len()) {
+        wrong.add(at.field("labels"), format!("{} of them; must be 1..{most}", asked.labels.len()));
+        return None;
+    }
+    let labels = asked.labels.iter().enumerate();
+    let entries: Option<Vec<Entry>> =
+        labels.map(|(i, label)| entry(&at.field("labels").index(i), label, wrong)).collect();
+    let entries = entries?;
+    let (bottom, above) = entries.split_last()?;
+    let downlink = Entry { label: asked.downlink_label.unwrap_or(bottom.label), ..*bottom };
+    let (popped, step) = (downlink.label == IMPLICIT_NULL, asked.label_step);
+    let arriving = asked.downlink_label.filter(|_| !popped).map(|label| ("downlink_label", label));
+    for (name, first) in [("labels", bottom.label)].into_iter().chain(arriving) {
+        identifiers(at.field(name), (first, step, 20), "label_step", pool, wrong)?;
+        if step > 0 && first < FIRST_LABEL {
+            let problem = format!(
+                "{first} is a reserved label, and each client has one of its own; use one of at least {FIRST_LABEL}, or leave \
+                 label_step out"
+            );
+            wrong.add(at.field(name), problem);
+        }
+    }
+    let ends = Ends { local: &asked.local, local_count: asked.local_count, remote: &asked.remote };
+    let (local, local_count, remote) = ends.check(at, &MPLS, wrong)?;
+    let (kind, mirror) = (Kind::Mpls(MplsKind::new(above, popped)?), asked.mirror);
+    let (uplink, downlink, step) = (bottom.bits(true), downlink.bits(true), step << LABEL_SHIFT);
+    (wrong.0.len() == before).then_some(Tunnels { local, local_count, remote, uplink, downlink, step, mirror, kind })
+}
+
+/// An entry of a label stack; none, and violations say why.
+fn entry(at: &FieldPath, asked: &MplsLabel, wrong: &mut Violations) -> Option<Entry> {
+    let label = asked.label;
+    if label > MAX_LABEL || label == IMPLICIT_NULL {
+        let problem =
+            format!("{label}; must be 0..{MAX_LABEL}, and not {IMPLICIT_NULL}, which is in no stack (RFC 3032)");
+        wrong.add(at.field("label"), problem);
+        return None;
+    }
+    let mut small = |field: &'static str, value: u32, most: u8| {
+        let value = u8::try_from(value).ok().filter(|value| *value <= most);
+        if value.is_none() {
+            wrong.add(at.field(field), format!("must be 0..{most}"));
+        }
+        value
+    };
+    let (traffic_class, ttl) = (small("traffic_class", asked.traffic_class, 7), small("ttl", asked.ttl, u8::MAX));
+    let ttl = ttl.map(|ttl| if ttl == 0 { USUAL_TTL } else { ttl });
+    Some(Entry { label, traffic_class: traffic_class?, ttl: ttl? })
 }
 
 /// Checks that all clients have identifiers: the first, how far apart they are, and their bits.
@@ -282,12 +368,14 @@ fn conflict(one: &Pool, other: &Pool) -> Option<&'static str> {
     };
     let gnbs_in_common = a.local <= b.last_near_end() && b.local <= a.last_near_end();
     if gnbs_in_common && one.access.tags != other.access.tags {
-        return Some("has gNBs in common, or local VTEPs, and other vlans; use addresses apart");
+        return Some("has gNBs in common, or other local ends of tunnels, and other vlans; use addresses apart");
     }
     match (a.kind, b.kind) {
         (Kind::Gtpu(_), Kind::Gtpu(_)) => {}
-        // Frames are assigned to their flows by their addresses.
-        (Kind::Vxlan(_), Kind::Vxlan(_)) => return None,
+        // Packets are assigned to their flows by their addresses.
+        (Kind::Vxlan(_), Kind::Vxlan(_)) | (Kind::Gre(_), Kind::Gre(_)) | (Kind::Mpls(_), Kind::Mpls(_)) => {
+            return None;
+        }
         _ if gnbs_in_common || a.remote == b.remote => {
             return Some("has tunnels of another kind between the same addresses; use addresses apart");
         }

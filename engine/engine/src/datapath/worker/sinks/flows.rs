@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Packets of emulated applications' flows: the first run that has a packet's flow, or its server, takes it.
 use spate_dpdk::BURST;
+use spate_stateful::Ahead;
 
 use super::{Inlet, Packet, Sink};
 use crate::datapath::{
@@ -41,15 +42,15 @@ impl Flows {
         runs[*slot].as_mut().and_then(|run| run.emulated.as_deref_mut())
     }
 
-    /// What packets of a burst hash to, for the run that `only` gives; false if it does not look ahead.
+    /// What is found of the packets of a burst ahead, for the run that `only` gives; false if it does not look ahead.
     #[inline(always)]
     pub(in crate::datapath::worker) fn look_ahead<D: Device>(
         &self,
         only: Option<&Emulated<D>>,
         burst: &D::Burst,
-        hashes: &mut [u32; BURST],
+        found: &mut [Ahead; BURST],
     ) -> bool {
-        only.is_some_and(|emulated| emulated.look_ahead(self.port, burst.heads(), hashes))
+        only.is_some_and(|emulated| emulated.look_ahead(self.port, burst.heads(), found))
     }
 }
 

@@ -102,7 +102,7 @@ pub(super) struct Packet<'a> {
     /// When it arrived: the same, or earlier where the device stamps packets.
     pub(super) arrived_ns: u64,
     /// What the device and the look ahead found of it.
-    pub(super) hints: Hints,
+    pub(super) hints: Hints<'a>,
     /// What its end reads as, if it was read; of a run that is not here, if it is one.
     pub(super) trailer: Option<Trailer>,
     /// What flows found; none: the port has none.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Is what a generator owns as specified again after it was changed? The cases are those of operator/test (gitops_test.go) that take
-// rights which the operator needs for nothing else: e2e/rbac compares its rights with its requests.
+// rights which the operator needs for nothing else: e2e/rbac compares its rights with its requests. By the file's name it starts early among those
+// that run in parallel, which Go starts from the last to the first: it waits for longest.
 
 package suites
 

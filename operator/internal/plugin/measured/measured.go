@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package compare
-
-// This file answers: which metrics do two results have, and how do they differ? Numbers are exact.
+// Package measured answers: which metrics does a result have, with which names and units? Numbers are exact.
+package measured
 
 import (
 	"encoding/json"
@@ -15,40 +14,41 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// unit of a metric.
-type unit string
+// Unit of a metric.
+type Unit string
 
+// Units.
 const (
-	number unit = ""
-	rate   unit = "/s" // of packets, bits or flows
-	times  unit = "ns"
+	Number Unit = ""
+	Rate   Unit = "/s" // of packets, bits or flows
+	Time   Unit = "ns"
 )
 
-// metric is a value of a result.
-type metric struct {
-	name  string
-	unit  unit
-	value *big.Rat
+// Metric is a value of a result.
+type Metric struct {
+	Name  string
+	Unit  Unit
+	Value *big.Rat
 }
 
 // metrics collects values, in the order in which they are shown.
-type metrics struct{ all []metric }
+type metrics struct{ all []Metric }
 
-func (m *metrics) add(name string, u unit, value *big.Rat) {
-	m.all = append(m.all, metric{name, u, value})
+func (m *metrics) add(name string, u Unit, value *big.Rat) {
+	m.all = append(m.all, Metric{name, u, value})
 }
 
-func (m *metrics) count(name string, value int64) { m.add(name, number, new(big.Rat).SetInt64(value)) }
+func (m *metrics) count(name string, value int64) { m.add(name, Number, new(big.Rat).SetInt64(value)) }
 
 func (m *metrics) time(name string, value spatev1.MeasuredTime) {
-	m.add(name, times, new(big.Rat).SetInt64(int64(value)))
+	m.add(name, Time, new(big.Rat).SetInt64(int64(value)))
 }
 
 // perSecond adds a mean rate, if the result says for how long it was measured.
 func (m *metrics) perSecond(name string, value int64, measured spatev1.MeasuredTime) {
 	if measured > 0 {
 		nanoseconds := new(big.Int).Mul(big.NewInt(value), big.NewInt(int64(time.Second)))
-		m.add(name, rate, new(big.Rat).SetFrac(nanoseconds, big.NewInt(int64(measured))))
+		m.add(name, Rate, new(big.Rat).SetFrac(nanoseconds, big.NewInt(int64(measured))))
 	}
 }
 
@@ -62,7 +62,7 @@ func (m *metrics) packets(prefix string, c *spatev1.StreamCounters, measured spa
 	m.perSecond(prefix+"rxBps", 8*c.RxBytes, measured)
 	m.count(prefix+"lost", c.Lost)
 	if ratio, ok := new(big.Rat).SetString(c.LossRatio); ok {
-		m.add(prefix+"lossRatio", number, ratio)
+		m.add(prefix+"lossRatio", Number, ratio)
 	}
 	m.count(prefix+"duplicates", c.Duplicates)
 	m.count(prefix+"outOfOrder", c.OutOfOrder)
@@ -127,8 +127,8 @@ func allStreams(r *spatev1.RunResult) *spatev1.Latency {
 	return all
 }
 
-// metricsOf a result.
-func metricsOf(r *spatev1.RunResult) []metric {
+// Of returns the metrics of a result, in the order in which they are shown.
+func Of(r *spatev1.RunResult) []Metric {
 	m := &metrics{}
 	m.time("duration", r.Duration)
 	if r.Flows == nil || len(r.Streams) > 0 {
@@ -171,44 +171,8 @@ func metricsOf(r *spatev1.RunResult) []metric {
 	return m.all
 }
 
-// difference of a metric that both runs have.
-type difference struct {
-	metric        string
-	unit          unit
-	first, second *big.Rat
-}
-
-func (d *difference) change() *big.Rat { return new(big.Rat).Sub(d.second, d.first) }
-
-// relative change in percent of the first value; nil if that is 0.
-func (d *difference) relative() *big.Rat {
-	if d.first.Sign() == 0 {
-		return nil
-	}
-	change := new(big.Rat).Mul(d.change(), big.NewRat(100, 1))
-	return change.Quo(change, new(big.Rat).Abs(d.first))
-}
-
-func (d *difference) isZero() bool { return d.first.Sign() == 0 && d.second.Sign() == 0 }
-
-// MarshalJSON writes numbers with at most nine decimal places. relativePercent is absent where the first value is 0.
-func (d difference) MarshalJSON() ([]byte, error) {
-	out := struct {
-		Metric   string      `json:"metric"`
-		Unit     unit        `json:"unit,omitempty"`
-		First    json.Number `json:"first"`
-		Second   json.Number `json:"second"`
-		Change   json.Number `json:"change"`
-		Relative json.Number `json:"relativePercent,omitempty"`
-	}{d.metric, d.unit, decimal(d.first, 9), decimal(d.second, 9), decimal(d.change(), 9), ""}
-	if relative := d.relative(); relative != nil {
-		out.Relative = decimal(relative, 9)
-	}
-	return json.Marshal(out)
-}
-
-// decimal writes a number with at most some decimal places.
-func decimal(value *big.Rat, places int) json.Number {
+// Decimal writes a number with at most some decimal places.
+func Decimal(value *big.Rat, places int) json.Number {
 	text := value.FloatString(places)
 	if strings.Contains(text, ".") {
 		text = strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
@@ -217,86 +181,4 @@ func decimal(value *big.Rat, places int) json.Number {
 		text = "0"
 	}
 	return json.Number(text)
-}
-
-// cells of the row of a table.
-func (d *difference) cells() []string {
-	return []string{d.metric, show(d.first, d.unit), show(d.second, d.unit), signed(d.change(), d.unit), d.percent()}
-}
-
-// percent is the relative change with two decimal places.
-func (d *difference) percent() string {
-	relative := d.relative()
-	switch {
-	case relative == nil && d.second.Sign() == 0:
-		return "0%"
-	case relative == nil:
-		return "from 0"
-	case relative.Sign() > 0:
-		return "+" + relative.FloatString(2) + "%"
-	}
-	return relative.FloatString(2) + "%"
-}
-
-// show writes a value of a unit.
-func show(value *big.Rat, u unit) string {
-	switch {
-	case u == times && value.IsInt() && value.Num().IsInt64():
-		return spatev1.MeasuredTime(value.Num().Int64()).String()
-	case u == rate:
-		return string(decimal(value, 1))
-	}
-	return string(decimal(value, 9))
-}
-
-// signed writes a change.
-func signed(value *big.Rat, u unit) string {
-	if value.Sign() > 0 {
-		return "+" + show(value, u)
-	}
-	return show(value, u)
-}
-
-// compare compares the results of two runs.
-func compare(first, second *spatev1.TrafficRun) *document {
-	d := &document{First: comparedOf(first), Second: comparedOf(second), Differences: []difference{}}
-	others := map[string]metric{}
-	for _, m := range metricsOf(second.Status.Result) {
-		others[m.name] = m
-	}
-	for _, m := range metricsOf(first.Status.Result) {
-		if other, both := others[m.name]; both {
-			d.Differences = append(d.Differences, difference{m.name, m.unit, m.value, other.value})
-		}
-	}
-	d.OnlyInFirst, d.OnlyInSecond = only(first.Status.Result, second.Status.Result), only(second.Status.Result, first.Status.Result)
-	return d
-}
-
-// only lists the streams and the sides of templates that a result has and another has not.
-func only(r, other *spatev1.RunResult) []string {
-	names := func(r *spatev1.RunResult) (all []string) {
-		for name := range r.Streams {
-			all = append(all, "streams."+name)
-		}
-		for name, t := range r.Templates {
-			if t.Client != nil {
-				all = append(all, "templates."+name+".client")
-			}
-			if t.Server != nil {
-				all = append(all, "templates."+name+".server")
-			}
-		}
-		slices.Sort(all)
-		return all
-	}
-	others := names(other)
-	all := slices.DeleteFunc(names(r), func(name string) bool {
-		_, there := slices.BinarySearch(others, name)
-		return there
-	})
-	if all == nil {
-		all = []string{} // a list for programs
-	}
-	return all
 }
