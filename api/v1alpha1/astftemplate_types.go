@@ -361,8 +361,8 @@ type Command struct {
 	// ended. If it cannot be opened, the other template counts that, and the program goes on.
 	// +optional
 	OpenConnection *OpenConnectionCommand `json:"openConnection,omitempty"`
-	// nextTemplate is for clients. It names the template of the next openConnection without a template: of this connection, and when it
-	// ends of the one that opened it.
+	// nextTemplate is for clients. It names the template of the next openConnection without a template, or several of which one is drawn:
+	// of this connection, and when it ends of the one that opened it.
 	// +optional
 	NextTemplate *NextTemplateCommand `json:"nextTemplate,omitempty"`
 }
@@ -642,11 +642,16 @@ type OpenConnectionCommand struct {
 	Template ObjectName `json:"template,omitempty"`
 }
 
-// NextTemplateCommand names a template.
+// NextTemplateCommand names a template, or several.
 type NextTemplateCommand struct {
 	// template is one as openConnection takes.
 	// +required
 	Template ObjectName `json:"template"`
+	// alternatives are more of these: each connection is of template or of an alternative, drawn for it, all with the same probability.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=511
+	Alternatives []ObjectName `json:"alternatives,omitempty"`
 }
 
 // AddressPools are the addresses of clients and servers.

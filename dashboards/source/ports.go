@@ -82,6 +82,12 @@ func ports() *dashboard.DashboardBuilder {
 			"pps", 12, query{rate(byPort+", queue", "spate_queue_tx_packets_total", of), legend + " queue {{queue}}"})).
 		WithPanel(graph("Packets received by queue", "By the queue of each port: unequal queues make one worker the limit.", "pps", 12,
 			query{rate(byPort+", queue", "spate_queue_rx_packets_total", of), legend + " queue {{queue}}"})).
+		WithPanel(graph("Bound of time stamps",
+			"Maximum error of the time stamps that devices give packets they receive; of ports with receiveTimestamps: Device.",
+			"s", 12, query{"max by (" + byPort + ") (spate_port_timestamp_bound_seconds{" + of + "})", legend})).
+		WithPanel(graph("Packets without a time stamp",
+			"Measured packets that devices were to stamp and did not: the CPU stamped them.",
+			"pps", 12, query{rate(byPort, "spate_port_unstamped_packets_total", of), legend})).
 		WithPanel(graph("Counters of devices",
 			"The 20 counters of devices (extended statistics of ethdev) that grow fastest, by the names that drivers give them.",
 			"short", 24,

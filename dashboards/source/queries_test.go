@@ -264,6 +264,25 @@ func TestEveryQueryIsValid(t *testing.T) {
 	}
 }
 
+// Ports, their queues and workers have a dashboard of their own, which leaves nothing out.
+func TestEveryMetricOfPortsHasAPanel(t *testing.T) {
+	queries := everything(t)
+	count := 0
+	for name := range catalogue(t) {
+		if !strings.HasPrefix(name, "spate_port_") && !strings.HasPrefix(name, "spate_queue_") && !strings.HasPrefix(name, "spate_worker_") {
+			continue
+		}
+		count++
+		of := regexp.MustCompile(`\b` + name + `\b`)
+		if !slices.ContainsFunc(queries, func(q asked) bool { return of.MatchString(q.expression) }) {
+			t.Errorf("%s is in no panel", name)
+		}
+	}
+	if count < 25 {
+		t.Errorf("only %d metrics of ports, queues and workers", count)
+	}
+}
+
 func TestAWrongQueryIsFound(t *testing.T) {
 	known := catalogue(t)
 	for expression, want := range map[string]string{

@@ -56,6 +56,7 @@ func trafficOf(expression string) traffic {
 var withoutData = map[string]string{
 	"spate_port_line_rate_bits_per_second":      "the kernel need not know the speed of an interface whose other end is a container's",
 	"spate:port_tx_l1_utilization:ratio_rate1m": "the same",
+	"spate_port_timestamp_bound_seconds":        "no device here stamps packets",
 }
 
 // asked is a query of a dashboard.

@@ -271,6 +271,7 @@ func TestSamples(t *testing.T) {
 	mustApply(t, ns, sampleText(t, "statelessstream.yaml"))
 	mustApply(t, ns, sampleText(t, "trafficprofile.yaml", "duration: 5s", "duration: 2s"+shared))
 	mustApply(t, ns, sampleText(t, "replay.yaml", "duration: 1s", "duration: 1s"+shared))
+	mustApply(t, ns, sampleText(t, "replay-chain.yaml", "duration: 1s", "duration: 1s"+shared))
 	condition(t, 60*time.Second, generatorNamed(ns, "lab"), spate.ConditionReady, metav1.ConditionTrue)
 
 	silence := speak(t)
@@ -295,6 +296,14 @@ func TestSamples(t *testing.T) {
 		run := passed(t, ns, "replay")
 		replayed(t, receiverOf(t, run, "wire"))
 		gone(t, ns, "replay")
+	})
+	t.Run("replay-chain", func(t *testing.T) {
+		run := passed(t, ns, "replay-chain")
+		exact(t, run, "load", 5*100)
+		if call, wire := streamOf(t, run, "call"), receiverOf(t, run, "wire"); call.Tx != 5*2*3 || wire.Packets != call.Tx {
+			t.Errorf("%d packets of the capture sent and %d received, want 30", call.Tx, wire.Packets)
+		}
+		gone(t, ns, "replay-chain")
 	})
 	for _, s := range applications {
 		name := strings.TrimSuffix(s.file, ".yaml")

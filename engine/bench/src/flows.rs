@@ -9,6 +9,7 @@ use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 use spate_engine::control::runs::Held;
 use spate_engine::datapath::{PollMode, PortDevice, TemplateCounters};
+use spate_engine::index::PortIndex;
 use spate_stateful::{COUNTERS, Count, random};
 
 use crate::flow_cases::{self, Case, Kinds, idle_ns};
@@ -150,7 +151,7 @@ pub fn lose(rig: &Rig, seed: u64) {
     let of = random::mix(seed);
     let seen = AtomicU64::new(0);
     rig.engine().datapath().disturb(
-        0,
+        PortIndex(0),
         Box::new(move |packets| {
             let lost = |_: &usize| {
                 let n = seen.fetch_add(1, Ordering::Relaxed);

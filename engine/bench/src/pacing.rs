@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use spate_dpdk::{BURST, Burst, RxQueue};
 use spate_engine::datapath::{Clock, PollMode, PortDevice};
+use spate_engine::index::PortIndex;
 use spate_net::{Trailer, trailer};
 use spate_stats::{Distribution, Histogram};
 
@@ -85,7 +86,7 @@ impl Pacing {
         };
         let reserved = Reserved::new();
         let rig = Rig::open(PortDevice::Outlet, reserved.pages(), self.cpus, PollMode::Busy)?;
-        let (mut queues, _registered) = rig.engine().datapath().outlet(0)?;
+        let (mut queues, _registered) = rig.engine().datapath().outlet(PortIndex(0))?;
         let queue = queues.first_mut().context("an outlet has a queue")?;
         rig.prefer()?;
         let mut failed = Vec::new();

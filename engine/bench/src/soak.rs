@@ -16,6 +16,7 @@ use spate_engine::control::runs::{Engine, Held};
 use spate_engine::datapath::{
     ClockError, Config, Datapath, Memory, PollMode, PortConfig, PortDevice, StampedBy, UseOffloads,
 };
+use spate_engine::index::PortIndex;
 use spate_engine::plan::decode::Format;
 use spate_net::Trailer;
 use spate_stateful::random::Numbers;
@@ -177,7 +178,7 @@ fn open(pages: Pages, losses: Losses) -> anyhow::Result<Engine> {
     })?;
     let count = Mutex::new(0u64);
     datapath.disturb(
-        1,
+        PortIndex(1),
         Box::new(move |packets| {
             let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
             let mut kept = Vec::with_capacity(packets.len());

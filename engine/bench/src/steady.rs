@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use spate_engine::datapath::PollMode;
+use spate_engine::index::PortIndex;
 
 use crate::cases;
 use crate::measure::Device;
@@ -54,7 +55,7 @@ impl Steady {
             poll: PollMode::Adaptive,
         })?;
         if self.port == Device::Loopback {
-            rig.engine().datapath().pair_queues(0);
+            rig.engine().datapath().pair_queues(PortIndex(0));
         }
         let held = rig.start(&case.plan(self.port == Device::Loopback, FLAT_OUT))?;
         std::thread::sleep(SETTLE);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use spate_dpdk::Burst;
 use spate_engine::datapath::{PollMode, PortDevice};
+use spate_engine::index::PortIndex;
 use spate_net::Trailer;
 
 use crate::cases::{self, Case, Distinct, IP, PAYLOAD, SOURCE, TAG, UDP, Varied};
@@ -31,7 +32,7 @@ impl Verify {
     pub fn execute(self) -> anyhow::Result<()> {
         let case = cases::find(&self.case).with_context(|| format!("--case {}: there is no such case", self.case))?;
         let rig = Rig::open(PortDevice::Outlet, self.pages, self.cpus, PollMode::Busy)?;
-        let (mut queues, _registered) = rig.engine().datapath().outlet(0)?;
+        let (mut queues, _registered) = rig.engine().datapath().outlet(PortIndex(0))?;
         let queue = queues.first_mut().context("an outlet has a queue")?;
         let held = rig.start(&case.plan(false, FLAT_OUT))?;
         let mut seen = Seen::new(case);

@@ -90,7 +90,9 @@ impl Interest {
         ranges.into_iter().for_each(|range| by_tags.entry(range.tags.map_or(tags, &seen)).or_default().push(range));
         let union = |ranges: Vec<Range>| AddressRanges::new(ranges.iter().map(Range::ends));
         here.ranges = union(by_tags.remove(&tags).unwrap_or_default());
-        let stations = |ranges| Stations { ranges: union(ranges), ..Stations::default() };
+        // What a router advertises in a VLAN is for all nodes.
+        let nodes = || vec![ALL_NODES.octets()];
+        let stations = |ranges| Stations { groups: nodes(), ranges: union(ranges), ..Stations::default() };
         let elsewhere = by_tags.into_iter().map(|(tags, ranges)| (tags, stations(ranges))).collect();
         Self { tags, here, elsewhere, macs }
     }

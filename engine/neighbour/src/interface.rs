@@ -8,7 +8,7 @@ use std::{
 use spate_net::{Address, vlan::MAX_VLAN};
 
 use crate::{
-    Interest, Mac, Neighbour, NextHop, NoRoute, Ping, PingError, PingEvent, Prefix, Range, Sought, TableFull,
+    Interest, Mac, Neighbour, NextHop, NoRoute, Ping, PingError, PingEvent, Prefix, Range, Sought, TableFull, Target,
     address::{is_link_local, is_reported},
     frame::Frame,
     interest::Wanted,
@@ -45,7 +45,7 @@ pub enum ConfigError {
     #[error("{0} addresses; a port can have {MOST_ADDRESSES}")]
     TooManyAddresses(usize),
     /// The same address again.
-    #[error("address {0} is there twice")]
+    #[error("address {0} is given twice; give each once")]
     Twice(IpAddr),
     /// Not on the link.
     #[error("gateway {0} is in no subnet of the port's addresses: give the port an address of the gateway's subnet")]
@@ -59,7 +59,7 @@ pub enum ConfigError {
     )]
     NoGroup(IpAddr),
     /// The same group again.
-    #[error("group {0} is there twice; give all of its sources at once")]
+    #[error("group {0} is given twice; give all of its sources at once")]
     GroupTwice(IpAddr),
     /// A source that no packet can have.
     #[error("source {1} of group {0} is no address of a host of its family")]
@@ -90,18 +90,18 @@ pub struct Output {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A neighbour was found.
-    Found(IpAddr, Mac),
-    /// A neighbour, in the port's own tags, has another MAC than before.
+    Found(Target, Mac),
+    /// A neighbour has another MAC than before.
     Moved {
-        /// The neighbor's address.
-        address: IpAddr,
+        /// The neighbor.
+        target: Target,
         /// Its MAC until now.
         from: Mac,
         /// Its MAC from now on.
         to: Mac,
     },
     /// A neighbour does not answer.
-    Lost(IpAddr),
+    Lost(Target),
     /// Another station has an address of this port.
     Conflict(IpAddr, Mac),
     /// Membership is reported in this version from now on, as a querier on the link knows no other.
@@ -233,13 +233,13 @@ impl Interface {
         self.link.neighbour(address)
     }
 
-    /// Looks for a neighbor in the place of an emulated station and in its VLAN, from now on until it is `forget`ted. The station's
+    /// Looks for a neighbor in the place of an emulated station and in its VLAN, from now on until its owner `forget`s it. The station's
     /// MAC is the port's if none is given.
     ///
     /// # Errors
     /// If as many are looked for as can be.
-    pub fn want_for(&mut self, sought: &Sought, now_ns: u64) -> Result<(), TableFull> {
-        self.link.want_for(sought, now_ns)
+    pub fn want_for(&mut self, owner: u64, sought: &Sought, now_ns: u64) -> Result<(), TableFull> {
+        self.link.want_for(owner, sought, now_ns)
     }
 
     /// What is known of a neighbor that is, or was, wanted for a station.
@@ -247,9 +247,14 @@ impl Interface {
         self.link.found_for(sought)
     }
 
-    /// Looks no more for a neighbor that was wanted for a station.
-    pub fn forget(&mut self, sought: &Sought) {
-        self.link.forget(sought);
+    /// What is known of a neighbor in any tags; none if nobody wants it.
+    pub fn known(&self, target: Target) -> Option<Neighbour> {
+        self.link.table.get(target)
+    }
+
+    /// Looks no more for the neighbors that an owner wanted for stations.
+    pub fn forget(&mut self, owner: u64) {
+        self.link.forget(owner);
     }
 }
 

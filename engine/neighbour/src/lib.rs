@@ -54,7 +54,7 @@ pub use stations::{
     ping::{LEAST_INTERVAL_NS, LONGEST_TIMEOUT_NS, MOST_PINGS, Ping, PingError, PingEvent, SIZES, STAMP},
     resolution::Sought,
 };
-pub use table::{MOST_NEIGHBOURS, Neighbour, TableFull};
+pub use table::{MOST_NEIGHBOURS, Neighbour, TableFull, Target};
 
 /// An Ethernet address.
 pub type Mac = [u8; 6];

@@ -120,7 +120,7 @@ impl Link {
 
     /// Resolves a neighbour from now on; resolves again one that did not answer.
     pub(crate) fn want(&mut self, neighbour: IpAddr, now_ns: u64) -> Result<(), TableFull> {
-        self.table.want(self.target(neighbour), None, now_ns)
+        self.table.want(self.target(neighbour), now_ns)
     }
 
     /// What is known of a neighbour; none if it was never wanted.

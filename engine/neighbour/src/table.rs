@@ -4,6 +4,7 @@
 //! Nobody on the link can add an entry: only what is wanted is remembered, so the table cannot be flooded.
 use std::{
     collections::{BTreeMap, btree_map},
+    fmt,
     net::IpAddr,
 };
 
@@ -31,7 +32,9 @@ const LOST_NS: u64 = 5000 * MS;
 
 /// No more neighbours can be wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{MOST_NEIGHBOURS} neighbours of the port are looked for already, and no more can be")]
+#[error(
+    "the port resolves {MOST_NEIGHBOURS} neighbors already, the maximum: use a gateway, or fewer servers on its link"
+)]
 pub struct TableFull;
 
 /// What is known of a neighbour.
@@ -49,9 +52,17 @@ pub struct Neighbour {
 
 /// An address that is resolved, and the VLAN tags in which it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Target {
-    pub(crate) tags: Tags,
-    pub(crate) address: IpAddr,
+pub struct Target {
+    /// The tags.
+    pub tags: Tags,
+    /// The address.
+    pub address: IpAddr,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.address, self.tags)
+    }
 }
 
 /// A station that asks.
@@ -99,13 +110,45 @@ struct Entry {
     heard_ns: u64,
     /// When to do something next.
     at_ns: u64,
-    /// None: the port.
-    asker: Option<Asker>,
-    /// Wanted only until it is released (`want_until_released`).
-    temporary: bool,
+    wanted: WantedBy,
+}
+
+/// Who wants a neighbor. It is forgotten as soon as nobody does.
+#[derive(Clone, Debug, Default)]
+struct WantedBy {
+    /// The port.
+    port: bool,
+    /// The port until it releases it (`want_until_released`).
+    port_for_now: bool,
+    /// Emulated stations, each with the owner that wants it in the station's place.
+    stations: Vec<(u64, Asker)>,
+}
+
+impl WantedBy {
+    fn nobody(&self) -> bool {
+        !self.port && !self.port_for_now && self.stations.is_empty()
+    }
+
+    /// The station that asks; none: the port.
+    fn asker(&self) -> Option<Asker> {
+        let station = self.stations.first().map(|(_, asker)| *asker);
+        station.filter(|_| !self.port && !self.port_for_now)
+    }
 }
 
 impl Entry {
+    /// Not known, and to be asked for at once.
+    fn new(now_ns: u64) -> Self {
+        let wanted = WantedBy::default();
+        Self { state: State::Asking(0), mac: None, former: None, heard_ns: 0, at_ns: now_ns, wanted }
+    }
+
+    /// The search for it begins again.
+    fn seek_again(&mut self, now_ns: u64) {
+        let (former, wanted) = (self.mac.or(self.former), std::mem::take(&mut self.wanted));
+        *self = Self { former, wanted, ..Self::new(now_ns) };
+    }
+
     /// Whether what is known of the neighbor is kept although another station says that it has the address. Then it is probed soon:
     /// whether it is still there.
     fn keeps_from(&mut self, claim: Claim, now_ns: u64) -> bool {
@@ -138,53 +181,57 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Resolves a neighbour from now on; resolves again one that did not answer.
-    pub(crate) fn want(&mut self, target: Target, asker: Option<Asker>, now_ns: u64) -> Result<(), TableFull> {
-        let entry = self.look(target, asker, now_ns)?;
-        if std::mem::take(&mut entry.temporary) {
-            entry.asker = asker;
-        }
+    /// Resolves a neighbour for the port from now on; resolves again one that did not answer.
+    pub(crate) fn want(&mut self, target: Target, now_ns: u64) -> Result<(), TableFull> {
+        self.look(target, now_ns)?.wanted.port = true;
         Ok(())
     }
 
     /// Looks for a neighbor as `want` does, but only until it is released.
     pub(crate) fn want_until_released(&mut self, target: Target, now_ns: u64) -> Result<(), TableFull> {
-        let known = self.entries.contains_key(&target);
-        let entry = self.look(target, None, now_ns)?;
-        entry.temporary |= !known;
+        self.look(target, now_ns)?.wanted.port_for_now = true;
         Ok(())
     }
 
     /// Nothing wants a neighbor by `want_until_released` any more.
     pub(crate) fn release(&mut self, target: Target) {
-        if self.entries.get(&target).is_some_and(|entry| entry.temporary) {
-            self.entries.remove(&target);
-        }
-    }
-
-    fn look(&mut self, target: Target, asker: Option<Asker>, now_ns: u64) -> Result<&mut Entry, TableFull> {
-        let full = self.entries.len() >= MOST_NEIGHBOURS;
-        let asking = |temporary, former| {
-            let (state, mac, heard_ns, at_ns) = (State::Asking(0), None, 0, now_ns);
-            Entry { state, mac, former, heard_ns, at_ns, asker, temporary }
-        };
-        match self.entries.entry(target) {
-            btree_map::Entry::Vacant(_) if full => Err(TableFull),
-            btree_map::Entry::Vacant(place) => Ok(place.insert(asking(false, None))),
-            btree_map::Entry::Occupied(place) => {
-                let entry = place.into_mut();
-                if entry.state == State::Lost {
-                    *entry = asking(entry.temporary, entry.mac.or(entry.former));
-                }
-                Ok(entry)
+        if let btree_map::Entry::Occupied(mut place) = self.entries.entry(target) {
+            place.get_mut().wanted.port_for_now = false;
+            if place.get().wanted.nobody() {
+                place.remove();
             }
         }
     }
 
-    /// Looks for a neighbor no more if it is not the port that asks.
-    pub(crate) fn forget(&mut self, target: Target) {
-        if self.entries.get(&target).is_some_and(|entry| entry.asker.is_some()) {
-            self.entries.remove(&target);
+    /// Looks for a neighbor in the place of a station, until its owner forgets it.
+    pub(crate) fn want_for(&mut self, owner: u64, asker: Asker, target: Target, now_ns: u64) -> Result<(), TableFull> {
+        let stations = &mut self.look(target, now_ns)?.wanted.stations;
+        if !stations.contains(&(owner, asker)) {
+            stations.push((owner, asker));
+        }
+        Ok(())
+    }
+
+    /// An owner wants no neighbors any more in the place of stations.
+    pub(crate) fn forget(&mut self, owner: u64) {
+        self.entries.retain(|_, entry| {
+            entry.wanted.stations.retain(|(other, _)| *other != owner);
+            !entry.wanted.nobody()
+        });
+    }
+
+    fn look(&mut self, target: Target, now_ns: u64) -> Result<&mut Entry, TableFull> {
+        let full = self.entries.len() >= MOST_NEIGHBOURS;
+        match self.entries.entry(target) {
+            btree_map::Entry::Vacant(_) if full => Err(TableFull),
+            btree_map::Entry::Vacant(place) => Ok(place.insert(Entry::new(now_ns))),
+            btree_map::Entry::Occupied(place) => {
+                let entry = place.into_mut();
+                if entry.state == State::Lost {
+                    entry.seek_again(now_ns);
+                }
+                Ok(entry)
+            }
         }
     }
 
@@ -206,7 +253,7 @@ impl Table {
     }
 
     /// Does what is due: the questions to send, and the neighbours that just went lost.
-    pub(crate) fn poll(&mut self, now_ns: u64, questions: &mut Vec<Question>, lost: &mut Vec<IpAddr>) {
+    pub(crate) fn poll(&mut self, now_ns: u64, questions: &mut Vec<Question>, lost: &mut Vec<Target>) {
         for (&target, entry) in &mut self.entries {
             if entry.at_ns > now_ns {
                 continue;
@@ -218,14 +265,14 @@ impl Table {
                 State::Known => (State::Probing(1), PROBE_NS, Some(entry.mac)),
                 State::Probing(asked) if asked < PROBES => (State::Probing(asked + 1), PROBE_NS, Some(None)),
                 State::Asking(_) | State::Probing(_) => {
-                    lost.push(target.address);
+                    lost.push(target);
                     (State::Lost, LOST_NS, None)
                 }
                 State::Lost => (State::Lost, LOST_NS, Some(None)),
             };
             entry.state = state;
             entry.at_ns = now_ns.saturating_add(wait);
-            questions.extend(to.map(|mac| Question { target, mac, asker: entry.asker }));
+            questions.extend(to.map(|mac| Question { target, mac, asker: entry.wanted.asker() }));
         }
     }
 
@@ -280,19 +327,19 @@ mod tests {
     #[test]
     fn a_silent_neighbour_is_asked_four_times_in_three_seconds_and_then_now_and_then() {
         let mut table = Table::default();
-        table.want(peer(), None, 0).unwrap();
+        table.want(peer(), 0).unwrap();
         let (questions, lost) = until(&mut table, 14_000 * MS);
         assert_eq!(questions, [(0, false), (200, false), (600, false), (1400, false), (8000, false), (13_000, false)]);
         assert_eq!(lost, [3000]);
         assert_eq!(table.get(peer()).unwrap().problem.unwrap(), "did not answer 4 ARP requests within 3 s");
-        table.want(peer(), None, 20_000 * MS).unwrap();
+        table.want(peer(), 20_000 * MS).unwrap();
         assert_eq!(until(&mut table, 20_000 * MS).0, [(20_000, false)]);
     }
 
     #[test]
     fn a_known_neighbour_is_asked_again_and_may_go_lost_and_come_back() {
         let mut table = Table::default();
-        table.want(peer(), None, 0).unwrap();
+        table.want(peer(), 0).unwrap();
         assert_eq!(table.learn(peer(), at(PEER), 10 * MS), Learned::First);
         assert_eq!(table.get(peer()).unwrap().mac, Some(PEER));
         let (questions, lost) = until(&mut table, 33_500 * MS);
@@ -311,7 +358,7 @@ mod tests {
     #[test]
     fn a_neighbour_that_was_heard_within_a_second_is_not_replaced_but_asked_whether_it_is_still_there() {
         let mut table = Table::default();
-        table.want(peer(), None, 0).unwrap();
+        table.want(peer(), 0).unwrap();
         until(&mut table, 0);
         table.learn(peer(), at(PEER), 0);
         // Another station with the address takes no turns with it...
@@ -334,7 +381,7 @@ mod tests {
     fn a_claim_that_does_not_override_replaces_only_a_neighbour_that_does_not_answer() {
         let other = Claim { mac: [2; 6], overrides: false };
         let mut table = Table::default();
-        table.want(peer(), None, 0).unwrap();
+        table.want(peer(), 0).unwrap();
         until(&mut table, 0);
         assert_eq!(table.learn(peer(), other, 0), Learned::First);
         table.learn(peer(), at(PEER), 10_000 * MS);
@@ -352,11 +399,11 @@ mod tests {
     #[test]
     fn a_neighbour_that_is_looked_for_anew_and_found_elsewhere_has_moved() {
         let mut table = Table::default();
-        table.want(peer(), None, 0).unwrap();
+        table.want(peer(), 0).unwrap();
         assert_eq!(table.learn(peer(), at(PEER), 0), Learned::First);
         for (now, learned) in [(40_000, Learned::Moved(PEER)), (80_000, Learned::Nothing)] {
             assert_eq!(until(&mut table, (now - 1000) * MS).1.len(), 1);
-            table.want(peer(), None, now * MS).unwrap();
+            table.want(peer(), now * MS).unwrap();
             assert_eq!(table.get(peer()).unwrap().mac, None);
             assert_eq!(table.learn(peer(), at([2; 6]), now * MS), learned);
             assert_eq!(table.get(peer()).unwrap().mac, Some([2; 6]));
@@ -364,19 +411,24 @@ mod tests {
     }
 
     #[test]
-    fn what_a_station_asked_for_is_forgotten_and_the_ports_own_is_not() {
+    fn a_neighbor_is_forgotten_with_the_last_that_wants_it_and_asked_for_by_one_that_does() {
         let mut table = Table::default();
         let tagged = Target { tags: Tags::from(Some(5)), ..peer() };
-        let asker = Asker { address: "198.18.0.1".parse().unwrap(), mac: PEER };
-        table.want(peer(), None, 0).unwrap();
-        table.want(tagged, Some(asker), 0).unwrap();
-        let (mut questions, mut lost) = (Vec::new(), Vec::new());
-        table.poll(0, &mut questions, &mut lost);
-        assert!(questions.iter().map(|q| (q.target, q.asker)).eq([(peer(), None), (tagged, Some(asker))]));
+        let station = |last| Asker { address: IpAddr::from([198, 18, 0, last]), mac: PEER };
+        table.want(peer(), 0).unwrap();
+        table.want_for(1, station(1), peer(), 0).unwrap();
+        [1, 2].into_iter().for_each(|owner| table.want_for(owner.into(), station(owner), tagged, 0).unwrap());
+        let asked = |table: &mut Table, now_ns| {
+            let (mut questions, mut lost) = (Vec::new(), Vec::new());
+            table.poll(now_ns, &mut questions, &mut lost);
+            questions.iter().map(|question| (question.target, question.asker)).collect::<Vec<_>>()
+        };
+        assert_eq!(asked(&mut table, 0), [(peer(), None), (tagged, Some(station(1)))]);
         assert_eq!(table.learn(tagged, at(PEER), 0), Learned::First);
         assert_eq!(table.get(peer()).unwrap().mac, None);
-        table.forget(peer());
-        table.forget(tagged);
+        table.forget(1);
+        assert_eq!(asked(&mut table, BELIEVED_NS), [(peer(), None), (tagged, Some(station(2)))]);
+        table.forget(2);
         assert_eq!((table.get(peer()).is_some(), table.get(tagged)), (true, None));
     }
 
@@ -390,7 +442,7 @@ mod tests {
         until(&mut table, 4000 * MS);
         table.want_until_released(peer(), 5000 * MS).unwrap(); // it was lost, and is resolved again
         assert!(!table.get(peer()).unwrap().settled);
-        table.want(peer(), None, 5000 * MS).unwrap();
+        table.want(peer(), 5000 * MS).unwrap();
         table.want_until_released(peer(), 5000 * MS).unwrap();
         table.release(peer());
         assert!(table.get(peer()).is_some());
@@ -402,8 +454,8 @@ mod tests {
         assert_eq!(table.learn(peer(), at(PEER), 0), Learned::Nothing);
         assert_eq!(table.get(peer()), None);
         for i in 0..MOST_NEIGHBOURS as u32 {
-            table.want(Target { address: IpAddr::V4((0x0a00_0000 + i).into()), ..peer() }, None, 0).unwrap();
+            table.want(Target { address: IpAddr::V4((0x0a00_0000 + i).into()), ..peer() }, 0).unwrap();
         }
-        assert_eq!(table.want(peer(), None, 0), Err(TableFull));
+        assert_eq!(table.want(peer(), 0), Err(TableFull));
     }
 }

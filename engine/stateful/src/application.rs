@@ -60,8 +60,8 @@ pub enum Left {
     Switch(u32),
     /// It opens a connection of this template, or of the one named last; or waits for its end.
     Open(Option<u32>),
-    /// It names the template of the next such connection.
-    Name(u32),
+    /// It names the template of the next such connection, or several.
+    Name,
 }
 
 impl Flow {
@@ -203,7 +203,7 @@ impl Flow {
             }
             Instruction::SwitchTemplate { template } => Step::Leave(Left::Switch(template)),
             Instruction::OpenConnection { template } => Step::Leave(Left::Open(template)),
-            Instruction::NextTemplate { template } => Step::Leave(Left::Name(template)),
+            Instruction::NextTemplate { .. } => Step::Leave(Left::Name),
             Instruction::ReceiveUntil(_) => {
                 let mut reader = machine.reader.take().expect("there is one where programs have such instructions");
                 let step = self.receive_until(&mut reader, cx.counters);

@@ -109,6 +109,8 @@ type Outer = Option<(Address, Address)>;
 /// The envelopes of a pool's clients, at the clients' port or at the port of mirrored servers.
 #[derive(Debug)]
 struct End {
+    /// The pool's index in the scenario.
+    place: usize,
     pool: Pool,
     tunnels: Option<Tunnels>,
     tags: Tags,
@@ -276,7 +278,7 @@ impl Envelopes {
                     let (access, tunnels) = (pool.access, pool.tunnels);
                     let inner = tunnels.filter(|_| !mirrors_tunnels).and_then(|t| t.kind.tunnelling().inner_gateway());
                     let macs = (known.next_hop(port, place, pool), inner);
-                    ports[port].add(pool, Way::Up, access.tags, tunnels, macs, counters(index, true));
+                    ports[port].add((place, pool), Way::Up, access.tags, tunnels, macs, counters(index, true));
                 }
                 if let Some(port) = server.map(|server| server.port)
                     && (mirrors_tags || mirrors_tunnels)
@@ -286,7 +288,7 @@ impl Envelopes {
                     // A flow knows the MAC of a client, which in such tunnels is not that of whom frames come from.
                     let in_frames = tunnels.is_some_and(|tunnels| tunnels.carries() == Carries::Frame);
                     let macs = (in_frames.then(|| known.links[port].next_hop), None);
-                    ports[port].add(pool, Way::Down, tags, tunnels, macs, counters(index, false));
+                    ports[port].add((place, pool), Way::Down, tags, tunnels, macs, counters(index, false));
                 }
             }
         }
@@ -295,13 +297,23 @@ impl Envelopes {
         any.then(|| Box::new(Self { ports, inner: Vec::with_capacity(LONGEST) }))
     }
 
-    /// Tunnels of a port's clients lead there from now on. Those of pools with a gateway lead there still.
+    /// Tunnels of a port's clients lead there from now on. Those of pools with a gateway lead to that still.
     pub fn set_next_hops(&mut self, port: usize, hops: &NextHops) {
         for end in self.ports[port].ends.iter_mut().filter(|end| end.sends == Way::Up) {
             if let Some(tunnels) = end.tunnels
                 && end.pool.access.gateway.is_none()
             {
                 end.next_hop = Some(hops.towards(tunnels.remote));
+            }
+        }
+    }
+
+    /// Frames of clients with these gateways on a port go to their MACs from now on.
+    pub fn set_gateways(&mut self, port: usize, gateways: &[GatewayMac]) {
+        for end in self.ports[port].ends.iter_mut().filter(|end| end.sends == Way::Up) {
+            let of_pool = |gateway: &&GatewayMac| (gateway.port, gateway.pool) == (port, end.place);
+            if let Some(gateway) = gateways.iter().find(of_pool) {
+                end.next_hop = Some(gateway.mac);
             }
         }
     }
@@ -467,7 +479,7 @@ impl Port {
 
     fn add(
         &mut self,
-        pool: &Pool,
+        (place, pool): (usize, &Pool),
         sends: Way,
         tags: Option<Tags>,
         tunnels: Option<Tunnels>,
@@ -476,7 +488,8 @@ impl Port {
     ) {
         let tags = tags.unwrap_or(self.tags);
         let encap = tunnels.map_or(Encap::NONE, |tunnels| tunnels.encap(sends)).within(tags);
-        let end = End { pool: pool.clone(), tunnels, tags, encap, sends, next_hop, inner_gateway, counters };
+        let pool = pool.clone();
+        let end = End { place, pool, tunnels, tags, encap, sends, next_hop, inner_gateway, counters };
         // Templates may have the same clients.
         let is_there = |e: &End| e.sends == end.sends && e.tags == tags && e.tunnels == tunnels && e.pool == end.pool;
         if !self.ends.iter().any(is_there) {

@@ -44,11 +44,9 @@ impl Scenario {
     pub fn opened(&self) -> impl Iterator<Item = usize> {
         let programs = self.templates.iter().filter_map(|template| template.client.as_ref());
         let instructions = programs.flat_map(|client| &client.program.instructions);
-        instructions.filter_map(|instruction| match instruction.effects().opens? {
-            // What names no template opens one that is named elsewhere.
-            Opens::Connection(named) => Some(named? as usize),
-            Opens::Next(named) => Some(named as usize),
-        })
+        // What names no template opens one that is named elsewhere.
+        let named = instructions.filter_map(|instruction| instruction.effects().opens).flat_map(Opens::named);
+        named.map(|template| template as usize)
     }
 
     /// Which part of the flows this engine begins: that which it has of its clients' pools, of each the same.

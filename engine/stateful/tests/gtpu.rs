@@ -9,7 +9,7 @@ use spate_net::spread;
 use spate_stateful::{
     Address, Client, Count, Emulation, Instruction, NextHops, Payload, Pool, PortLink, Program, Protocol, Received,
     Scenario, Server, Template, Tunables, WeightedPool, arrivals,
-    envelope::{Arrival, Envelopes, Ports},
+    envelope::{Arrival, Envelopes, GatewayMac, Ports},
     gtpu::Gtpu,
     pool::Order,
     tcp::Output,
@@ -26,6 +26,8 @@ const STEP: u64 = 50_000;
 const GNB_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const UPF_MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
 const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 7];
+/// The MAC of what takes the place of another station.
+const NEW: [u8; 6] = [2, 0, 0, 0, 0, 5];
 
 /// One way to set it up.
 #[derive(Clone, Copy, Debug)]
@@ -505,24 +507,46 @@ fn alone(case: Case) -> Worker {
     Worker::new(&case.scenario(true), PortLink { mac: GNB_MAC, next_hop: UPF_MAC }, 0, 1)
 }
 
+/// Where frames that are sent in some steps go, one after the other.
+fn macs_sent_to(worker: &mut Worker, steps: std::ops::Range<u64>) -> Vec<[u8; 6]> {
+    let frames: Vec<_> = steps.flat_map(|step| worker.transmit(step * STEP)).collect();
+    let mut macs: Vec<[u8; 6]> = frames.iter().map(|frame| *frame.first_chunk().unwrap()).collect();
+    macs.dedup();
+    macs
+}
+
 /// The UPF's MAC is looked for by its address, not by those of servers behind it.
 #[test]
 fn tunnels_lead_to_the_other_mac_of_their_remote_end() {
-    const NEW: [u8; 6] = [2, 0, 0, 0, 0, 5];
     let case = Case { protocol: Protocol::Udp, v6_inside: false, v6_outside: false, qfi: None, workers: 1 };
     let mut worker = alone(case);
-    let sent = |worker: &mut Worker, steps: std::ops::Range<u64>| {
-        let frames: Vec<_> = steps.flat_map(|step| worker.transmit(step * STEP)).collect();
-        let mut macs: Vec<[u8; 6]> = frames.iter().map(|frame| *frame.first_chunk().unwrap()).collect();
-        macs.dedup();
-        macs
-    };
-    assert_eq!(sent(&mut worker, 1..1000), [UPF_MAC]);
+    assert_eq!(macs_sent_to(&mut worker, 1..1000), [UPF_MAC]);
     let neighbours = [(Address::from(case.upf()), NEW)].into();
     let hops = NextHops { neighbours, others: [SERVER_MAC; 2], ..NextHops::default() };
     worker.envelopes.as_mut().unwrap().set_next_hops(0, &hops);
     worker.emulation.swap_next_hops(0, &mut hops.clone());
-    assert_eq!(sent(&mut worker, 1000..2000), [NEW]);
+    assert_eq!(macs_sent_to(&mut worker, 1000..2000), [NEW]);
+}
+
+#[test]
+fn tunnels_of_a_pool_with_a_gateway_lead_to_its_other_mac_whatever_the_ports_next_hop_is() {
+    let case = Case { protocol: Protocol::Udp, v6_inside: false, v6_outside: false, qfi: None, workers: 1 };
+    let mut scenario = Scenario::clone(&case.scenario(true));
+    let pool = scenario.templates[0].clients[0].pool;
+    scenario.pools[pool].access.gateway = Some(Case::address(false, 172, 254).into());
+    let mut worker = Worker::new(&Arc::new(scenario), PortLink { mac: GNB_MAC, next_hop: UPF_MAC }, 0, 1);
+    let hops = NextHops { others: [SERVER_MAC; 2], ..NextHops::default() };
+    worker.envelopes.as_mut().unwrap().set_next_hops(0, &hops);
+    worker.emulation.swap_next_hops(0, &mut hops.clone());
+    assert_eq!(macs_sent_to(&mut worker, 1..700), [UPF_MAC]);
+    for (first, gateway, mac) in [
+        (700, GatewayMac { port: 0, pool: pool + 1, mac: NEW }, UPF_MAC),
+        (1000, GatewayMac { port: 1, pool, mac: NEW }, UPF_MAC),
+        (1300, GatewayMac { port: 0, pool, mac: NEW }, NEW),
+    ] {
+        worker.envelopes.as_mut().unwrap().set_gateways(0, &[gateway]);
+        assert_eq!(macs_sent_to(&mut worker, first..first + 300), [mac], "{gateway:?}");
+    }
 }
 
 #[test]

@@ -50,6 +50,10 @@ fn open(template: u32) -> Instruction {
 
 const UNNAMED: Instruction = Instruction::OpenConnection { template: None };
 
+fn named(templates: &[u32]) -> Instruction {
+    Instruction::NextTemplate { templates: templates.into() }
+}
+
 fn delay(ns: u64) -> Instruction {
     Instruction::Delay { min_ns: ns, max_ns: ns }
 }
@@ -198,10 +202,9 @@ fn what_an_opener_opened_outlives_it() {
 
 #[test]
 fn a_connection_names_the_template_of_the_next() {
-    let named = Instruction::NextTemplate { template: 1 };
-    let mut of = opening(vec![Instruction::Connect, named, UNNAMED, UNNAMED, UNNAMED, Instruction::Close]);
+    let mut of = opening(vec![Instruction::Connect, named(&[1]), UNNAMED, UNNAMED, UNNAMED, Instruction::Close]);
     let first = &mut of.templates[1].client.as_mut().expect("clients").program;
-    let names = Instruction::NextTemplate { template: 2 };
+    let names = named(&[2]);
     first.instructions = [&first.instructions[..], &[names]].concat().into();
     let mut net = network(of);
     net.run_for(3 * SECOND);
@@ -209,10 +212,40 @@ fn a_connection_names_the_template_of_the_next() {
 }
 
 #[test]
+fn of_several_templates_one_is_drawn_evenly_for_each_connection() {
+    const EACH: u64 = 50;
+    let opens = vec![UNNAMED; EACH as usize];
+    let client = [&[Instruction::Connect, named(&[1, 2])][..], &opens, &[Instruction::Close]].concat();
+    let mut net = network(opening(client));
+    net.run_for(20 * SECOND);
+    let [openers, one, two] = count(&net, Count::FlowsClosed);
+    assert_eq!((openers, one + two), (OPENERS, OPENERS * EACH));
+    // Five standard deviations of the binomial distribution.
+    assert!((421..=579).contains(&one), "{one} of 1,000");
+    let opened = opened_from(&net);
+    assert_eq!(opened.len() as u64, OPENERS);
+    let (least, most) = (opened.values().map(|of| of[1]).min(), opened.values().map(|of| of[1]).max());
+    // Each flow draws for itself: 3.5 deviations are 12.
+    assert!(least < most && least >= Some(8) && most <= Some(42), "{opened:?}");
+}
+
+#[test]
+fn several_templates_that_a_connection_names_are_those_of_the_next_connections() {
+    let mut of = opening(vec![Instruction::Connect, named(&[1]), UNNAMED, UNNAMED, UNNAMED, Instruction::Close]);
+    let first = &mut of.templates[1].client.as_mut().expect("clients").program;
+    first.instructions = [&first.instructions[..], &[named(&[2, 1])]].concat().into();
+    let mut net = network(of);
+    net.run_for(3 * SECOND);
+    let [openers, one, two] = count(&net, Count::FlowsClosed);
+    assert_eq!((openers, one + two), (OPENERS, 3 * OPENERS));
+    // Those of template 2 name nothing: the name before is kept.
+    assert!(one > OPENERS && two > OPENERS / 2, "{one} and {two}");
+}
+
+#[test]
 fn nothing_is_opened_as_long_as_nothing_is_named() {
     let never = Instruction::Jump { to: 3, variable: 0, comparison: Comparison::Equal, value: 0 };
-    let named = Instruction::NextTemplate { template: 1 };
-    let mut net = network(opening(vec![Instruction::Connect, never, named, UNNAMED, Instruction::Close]));
+    let mut net = network(opening(vec![Instruction::Connect, never, named(&[1]), UNNAMED, Instruction::Close]));
     net.run_for(SECOND);
     assert_eq!(count(&net, Count::FlowsAttempted), [OPENERS, 0, 0]);
     assert_eq!(count(&net, Count::FlowsClosed), [OPENERS, 0, 0]);

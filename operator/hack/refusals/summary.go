@@ -36,7 +36,6 @@ var summary = []unsupported{
 	{"TRex: more than 508 streams that start each other", "each has an entry of its own in the profile, which has at most 512; other streams are selected by their labels, up to 65,536", "of the … streams start each other, each an entry of its own"},
 	{"TRex: more than 512 templates", "they take turns in their addresses, which profiles do not share", "which take turns in their addresses and in being drawn"},
 	{"TRex: packets of more than 9,230 bytes", "buffers of the engine have 9 KiB and headers", "packets of … bytes without FCS are too long"},
-	{"TRex: `set_template` of a group of several templates", "TRex draws one for each connection; a program opens connections of the template that it names", "for each connection TRex draws one of them"},
 	{"TRex: `rx_mode` of `keepalive`", "the timer of silence is one for both directions", "what is sent ends the silence too"},
 	{"TRex: distribution `normal`", "pools are sequential or shuffled", "normal is not supported; use seq or rand"},
 	{"TRex: servers by a part of the addresses, by `assoc_id`, by several rules", "servers are found by address, port and first bytes", "that some of them are another template's is not supported"},

@@ -45,6 +45,32 @@ func TestAProgramOpensConnectionsOfAnotherEntry(t *testing.T) {
 	}
 }
 
+func TestAProgramNamesSeveralTemplates(t *testing.T) {
+	in := openingOf(t)
+	in.Templates["three"] = templateOf(t, webTemplate, "destinationPort: 80", "destinationPort: 82", "connectionRate: 1.5kcps\n", "")
+	in.Profile.Spec.Traffic = append(in.Profile.Spec.Traffic, running("c", "three", "east", ""))
+	named := in.Templates["one"].Spec.Source.Programs.Client[2].NextTemplate
+	named.Alternatives = []spatev1.ObjectName{"three"}
+	client := planOf(t, in).Templates[0].Client.Instructions
+	isJSON(t, client[1], `{"openConnection": {"template": 1}}`)
+	isJSON(t, client[2], `{"nextTemplates": {"templates": [1, 2]}}`)
+	isJSON(t, client[3], `{"openConnection": {}}`)
+	for _, c := range []struct {
+		alternatives []spatev1.ObjectName
+		want         string
+	}{
+		{[]spatev1.ObjectName{"three", "two"}, `spec.source.programs.client[2].nextTemplate.alternatives[1]: "two" is named twice`},
+		{[]spatev1.ObjectName{"three", "three"}, `spec.source.programs.client[2].nextTemplate.alternatives[1]: "three" is named twice`},
+		{[]spatev1.ObjectName{"four"}, `spec.source.programs.client[2].nextTemplate.alternatives[0]: no entry of the profile runs "four" with its clients on east`},
+	} {
+		named.Alternatives = c.alternatives
+		_, problems := Resolve(in)
+		if got := problems.Message(); !strings.Contains(got, c.want) {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}
+
 func TestConnectionsThatCannotBeOpenedAreReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(in *Input)

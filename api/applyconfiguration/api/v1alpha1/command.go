@@ -59,8 +59,8 @@ type CommandApplyConfiguration struct {
 	// openConnection is for clients. It opens a connection of another template, from the client's own address, and waits until it has
 	// ended. If it cannot be opened, the other template counts that, and the program goes on.
 	OpenConnection *OpenConnectionCommandApplyConfiguration `json:"openConnection,omitempty"`
-	// nextTemplate is for clients. It names the template of the next openConnection without a template: of this connection, and when it
-	// ends of the one that opened it.
+	// nextTemplate is for clients. It names the template of the next openConnection without a template, or several of which one is drawn:
+	// of this connection, and when it ends of the one that opened it.
 	NextTemplate *NextTemplateCommandApplyConfiguration `json:"nextTemplate,omitempty"`
 }
 

@@ -11,10 +11,12 @@ import (
 // NextTemplateCommandApplyConfiguration represents a declarative configuration of the NextTemplateCommand type for use
 // with apply.
 //
-// NextTemplateCommand names a template.
+// NextTemplateCommand names a template, or several.
 type NextTemplateCommandApplyConfiguration struct {
 	// template is one as openConnection takes.
 	Template *apiv1alpha1.ObjectName `json:"template,omitempty"`
+	// alternatives are more of these: each connection is of template or of an alternative, drawn for it, all with the same probability.
+	Alternatives []apiv1alpha1.ObjectName `json:"alternatives,omitempty"`
 }
 
 // NextTemplateCommandApplyConfiguration constructs a declarative configuration of the NextTemplateCommand type for use with
@@ -28,5 +30,15 @@ func NextTemplateCommand() *NextTemplateCommandApplyConfiguration {
 // If called multiple times, the Template field is set to the value of the last call.
 func (b *NextTemplateCommandApplyConfiguration) WithTemplate(value apiv1alpha1.ObjectName) *NextTemplateCommandApplyConfiguration {
 	b.Template = &value
+	return b
+}
+
+// WithAlternatives adds the given value to the Alternatives field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Alternatives field.
+func (b *NextTemplateCommandApplyConfiguration) WithAlternatives(values ...apiv1alpha1.ObjectName) *NextTemplateCommandApplyConfiguration {
+	for i := range values {
+		b.Alternatives = append(b.Alternatives, values[i])
+	}
 	return b
 }

@@ -2,6 +2,7 @@
 //! Which workers serve which ports, as the command line says: `--worker-group east,west=2`.
 use super::cpus;
 use crate::datapath::{PortConfig, WorkerGroup};
+use crate::index::PortIndex;
 use crate::machine::{self, Roots};
 use anyhow::bail;
 use std::str::FromStr;
@@ -43,7 +44,7 @@ pub fn resolve(asked: &[Asked], ports: &[&str]) -> anyhow::Result<Vec<WorkerGrou
             if std::mem::replace(&mut taken[index], true) {
                 bail!("--worker-group: port {name} is named twice; it can be in one group");
             }
-            indices.push(index);
+            indices.push(PortIndex(index));
         }
         groups.push(WorkerGroup { ports: indices, workers: group.workers.into() });
     }
@@ -70,12 +71,12 @@ pub fn count(workers: Option<u16>, groups: &[WorkerGroup]) -> anyhow::Result<usi
 
 /// What CPUs a group is to have: those of the NUMA node that most of its ports' devices are on, the first such where several have as many.
 pub fn cpus(roots: &Roots, group: &WorkerGroup, ports: &[PortConfig]) -> cpus::Group {
-    let facts = group.ports.iter().flat_map(|&port| machine::nodes_of_port(roots, &ports[port].device));
+    let facts = group.ports.iter().flat_map(|&PortIndex(port)| machine::nodes_of_port(roots, &ports[port].device));
     let nodes: Vec<usize> = facts.filter_map(|fact| cpus::known(fact).flatten()).collect();
     let devices_of = |node: &usize| nodes.iter().filter(|other| *other == node).count();
     let node = nodes.iter().rev().max_by_key(|node| devices_of(node)).copied();
     if let Some(node) = node.filter(|node| devices_of(node) < nodes.len()) {
-        let names: Vec<_> = group.ports.iter().map(|&port| ports[port].name.as_str()).collect();
+        let names: Vec<_> = group.ports.iter().map(|&PortIndex(port)| ports[port].name.as_str()).collect();
         tracing::warn!(
             ports = names.join(","),
             ?nodes,
@@ -96,6 +97,10 @@ mod tests {
         text.parse().unwrap()
     }
 
+    fn group(ports: &[usize], workers: usize) -> WorkerGroup {
+        WorkerGroup { ports: ports.iter().copied().map(PortIndex).collect(), workers }
+    }
+
     #[test]
     fn groups_are_read_or_refused() {
         assert_eq!(asked("east,west=2"), Asked { ports: vec!["east".into(), "west".into()], workers: 2 });
@@ -108,7 +113,7 @@ mod tests {
     fn every_port_is_in_one_group() {
         let ports = ["east", "west", "north"];
         let resolved = resolve(&[asked("north,east=2"), asked("west=1")], &ports).unwrap();
-        let expected = [WorkerGroup { ports: vec![2, 0], workers: 2 }, WorkerGroup { ports: vec![1], workers: 1 }];
+        let expected = [group(&[2, 0], 2), group(&[1], 1)];
         assert_eq!(resolved, expected);
         assert_eq!(resolve(&[], &ports).unwrap(), []);
         for (groups, message) in [
@@ -123,7 +128,7 @@ mod tests {
 
     #[test]
     fn workers_are_those_of_the_groups() {
-        let groups = [WorkerGroup { ports: vec![0], workers: 2 }, WorkerGroup { ports: vec![1], workers: 1 }];
+        let groups = [group(&[0], 2), group(&[1], 1)];
         assert_eq!(count(None, &groups).unwrap(), 3);
         assert_eq!(count(Some(3), &groups).unwrap(), 3);
         assert_eq!((count(None, &[]).unwrap(), count(Some(4), &[]).unwrap()), (1, 4));
@@ -165,7 +170,7 @@ mod tests {
                 stamped_by: StampedBy::Cpu,
             };
             let ports: Vec<_> = devices.iter().map(port).collect();
-            let group = WorkerGroup { ports: (0..ports.len()).collect(), workers: 3 };
+            let group = WorkerGroup { ports: (0..ports.len()).map(PortIndex).collect(), workers: 3 };
             assert_eq!(cpus(&roots, &group, &ports), cpus::Group { workers: 3, node }, "{devices:?}");
         }
     }

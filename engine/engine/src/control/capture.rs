@@ -67,7 +67,7 @@ impl Captures {
             let problem = format!("{MOST_CAPTURES} captures are active, the maximum: end one");
             return Err(Refusal::Exhausted(problem).into());
         };
-        let capture = engine.datapath().capture(port.0, CaptureSpec { filter, direction, snap_len });
+        let capture = engine.datapath().capture(port, CaptureSpec { filter, direction, snap_len });
         let (answers, stream) = mpsc::channel(ANSWERS);
         tokio::spawn(copy(capture, request.max_packets, answers, permit));
         Ok(ReceiverStream::new(stream))

@@ -2,6 +2,7 @@
 //! What streams are counted under: their groups, or each by itself.
 use super::runs::StreamFacts;
 use crate::datapath::StreamReceive;
+use crate::index::StreamIndex;
 use std::collections::HashMap;
 
 /// Streams that are counted together; they agree in their ports.
@@ -13,8 +14,8 @@ pub struct Group {
     pub tx_port: String,
     /// Name of the port that is to receive them; empty if none is.
     pub rx_port: String,
-    /// By index in the plan.
-    pub streams: Vec<usize>,
+    /// The streams, in the plan's order.
+    pub streams: Vec<StreamIndex>,
     /// Where their delays are counted, if they are.
     pub histogram: Option<usize>,
     /// Index of the list of tags (`Measure::by_tag`) that counts their packets; none without one.
@@ -37,7 +38,7 @@ pub fn by_group(streams: &[StreamFacts], receive: &[StreamReceive]) -> Vec<Group
                 by_tag: receive.by_tag,
             });
         }
-        groups[at].streams.push(index);
+        groups[at].streams.push(StreamIndex(index));
     }
     groups
 }
@@ -47,8 +48,8 @@ pub fn by_stream(streams: &[StreamFacts], groups: &[Group]) -> Vec<Group> {
     let mut all: Vec<Option<Group>> = vec![None; streams.len()];
     for group in groups {
         for &index in &group.streams {
-            all[index] = Some(Group {
-                name: streams[index].name.clone(),
+            all[index.0] = Some(Group {
+                name: streams[index.0].name.clone(),
                 streams: vec![index],
                 histogram: group.histogram.filter(|_| group.streams.len() == 1),
                 by_tag: group.by_tag.filter(|_| group.streams.len() == 1),

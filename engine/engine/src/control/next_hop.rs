@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Destinations of packets that leave them to the engine: the MAC of the next hop, asked for while the run is prepared.
+//! Destination MACs of packets that leave them to the engine: that of the next hop, which is resolved while the run is prepared.
 //!
-//! With it goes which neighbor that is. If it has another MAC later, the run takes that up.
-use crate::datapath::{Datapath, Hop, LinkHops, PortInfo};
+//! The neighbor is known with its MAC. If it has another MAC later, the run follows it.
+use crate::datapath::{Datapath, Hop, LinkHops, LinkNeighbor, PoolGateway, PortInfo, Seeking};
 use crate::index::{PoolIndex, PortIndex, StreamIndex, TemplateIndex};
 use crate::plan::{Violations, validate::sending_part};
 use contract::{Packet, Plan};
 use spate_neighbour::{Sought, mac_text};
-use spate_stateful::{Address, Neighbours, Pool, PortLink, Scenario, envelope::GatewayMac, pool::Order};
+use spate_stateful::{Address, Neighbours, Pool, PortLink, Scenario, pool::Order};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -39,8 +39,8 @@ pub fn fill_in(plan: &mut Plan, datapath: &Datapath) -> Result<Vec<Option<IpAddr
         .filter_map(|(i, stream)| Some((StreamIndex(i), port(&stream.tx_port)?)))
         .collect();
     let frame = |packet: &Option<Packet>| packet.as_ref().map(|packet| packet.frame.clone()).unwrap_or_default();
-    let frames: Vec<_> = asking.iter().map(|&(i, port)| (port.0, frame(&plan.streams[i.0].packet))).collect();
-    let packets: Vec<(usize, &[u8])> = frames.iter().map(|(port, frame)| (*port, &frame[..])).collect();
+    let frames: Vec<_> = asking.iter().map(|&(i, port)| (port, frame(&plan.streams[i.0].packet))).collect();
+    let packets: Vec<(PortIndex, &[u8])> = frames.iter().map(|(port, frame)| (*port, &frame[..])).collect();
     let hops = datapath.next_hops(&packets);
     let mut wrong = Violations::default();
     let mut neighbours = vec![None; plan.streams.len()];
@@ -72,7 +72,9 @@ pub struct Links {
     /// By port: by which neighbors these were found.
     pub hops: Vec<LinkHops>,
     /// Of pools with a gateway.
-    pub gateways: Vec<GatewayMac>,
+    pub gateways: Vec<PoolGateway>,
+    /// Looks for those of clients' VLANs, also if they have another MAC later.
+    pub seeking: Option<Seeking>,
     /// Warnings for the caller.
     pub warnings: Vec<String>,
 }
@@ -86,8 +88,8 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
     let servers = |pool: PoolIndex| sample(&pools[pool.0]);
     let asked: Vec<_> =
         asking.keys().flat_map(|&(port, pool)| servers(pool).map(move |server| (port, server))).collect();
-    let frames: Vec<_> = asked.iter().map(|&(port, server)| (port.0, frame_to(server))).collect();
-    let packets: Vec<(usize, &[u8])> = frames.iter().map(|(port, frame)| (*port, &frame[..])).collect();
+    let frames: Vec<_> = asked.iter().map(|&(port, server)| (port, frame_to(server))).collect();
+    let packets: Vec<(PortIndex, &[u8])> = frames.iter().map(|(port, frame)| (*port, &frame[..])).collect();
     let mut hops = asked.iter().zip(datapath.next_hops(&packets));
     let mut wrong = Violations::default();
     let mut found: Vec<LinkHops> = vec![LinkHops::default(); ports.len()];
@@ -153,8 +155,8 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
             ));
         }
     }
-    let gateways = gateways(scenario, datapath, &ports, &mut wrong);
-    let mut made = Links { gateways, warnings, ..Links::default() };
+    let (gateways, seeking) = gateways(scenario, datapath, &ports, &mut wrong);
+    let mut made = Links { gateways, seeking: Some(seeking), warnings, ..Links::default() };
     for ((port, found), large) in ports.iter().zip(found).zip(one_for_all) {
         let next_hop = large.map(|(_, mac)| mac).or_else(|| found.most_frequent(|_| true)).unwrap_or(port.mac);
         made.links.push(PortLink { mac: port.mac, next_hop });
@@ -167,7 +169,12 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
 
 /// The gateways of pools. One in the port's own VLAN and in a subnet of its addresses is asked for by the port, others by the pool's first
 /// client, which the gateway must resolve in that VLAN. A software port is its own gateway.
-fn gateways(scenario: &Scenario, datapath: &Datapath, ports: &[PortInfo], wrong: &mut Violations) -> Vec<GatewayMac> {
+fn gateways(
+    scenario: &Scenario,
+    datapath: &Datapath,
+    ports: &[PortInfo],
+    wrong: &mut Violations,
+) -> (Vec<PoolGateway>, Seeking) {
     let mut all: Vec<(PortIndex, PoolIndex, Address)> = Vec::new();
     for template in &scenario.templates {
         let Some(port) = template.client.as_ref().map(|client| PortIndex(client.port)) else { continue };
@@ -182,8 +189,8 @@ fn gateways(scenario: &Scenario, datapath: &Datapath, ports: &[PortInfo], wrong:
     let (here, outside): (Vec<_>, Vec<_>) =
         all.into_iter().partition(|(port, ..)| !ports[port.0].device.leads_outside());
     let (of_ports, of_clients): (Vec<_>, Vec<_>) = outside.into_iter().partition(by_port);
-    let frames: Vec<_> = of_ports.iter().map(|&(port, _, gateway)| (port.0, frame_to(gateway))).collect();
-    let packets: Vec<(usize, &[u8])> = frames.iter().map(|(port, frame)| (*port, &frame[..])).collect();
+    let frames: Vec<_> = of_ports.iter().map(|&(port, _, gateway)| (port, frame_to(gateway))).collect();
+    let packets: Vec<(PortIndex, &[u8])> = frames.iter().map(|(port, frame)| (*port, &frame[..])).collect();
     let sought: Vec<_> = of_clients
         .iter()
         .map(|&(port, pool, gateway)| {
@@ -192,26 +199,29 @@ fn gateways(scenario: &Scenario, datapath: &Datapath, ports: &[PortInfo], wrong:
             // An engine without clients of its own sends nothing to the gateway.
             let first = stations.first_own().unwrap_or(0);
             let (station, station_mac) = (stations.address(first).into(), stations.mac(first));
-            (port.0, Sought { address: gateway.into(), station, station_mac, tags: pool.access.tags })
+            (port, Sought { address: gateway.into(), station, station_mac, tags: pool.access.tags })
         })
         .collect();
-    let here = here.into_iter().map(|place| (place, Ok(ports[place.0.0].mac)));
-    let asked = datapath.next_hops(&packets).into_iter().map(|hop| hop.map(|hop| hop.mac));
+    let here = here.into_iter().map(|place| (place, Ok((None, ports[place.0.0].mac))));
+    let of_hop = |hop: Hop| (hop.neighbour.map(LinkNeighbor::from), hop.mac);
+    let asked = datapath.next_hops(&packets).into_iter().map(|hop| hop.map(of_hop));
     let asked = of_ports.iter().copied().zip(asked);
-    let sought = of_clients.iter().copied().zip(datapath.seek(&sought));
+    let (sought, seeking) = datapath.seek(&sought);
+    let sought = sought.into_iter().map(|found| found.map(|(neighbor, mac)| (Some(neighbor), mac)));
+    let sought = of_clients.iter().copied().zip(sought);
     let mut found = Vec::new();
-    for ((port, pool, _), mac) in here.chain(asked).chain(sought) {
-        match mac {
-            Ok(mac) if ports[port.0].device.leads_outside() && (mac == ports[port.0].mac || mac[0] & 1 == 1) => {
+    for ((port, pool, _), hop) in here.chain(asked).chain(sought) {
+        match hop {
+            Ok((_, mac)) if ports[port.0].device.leads_outside() && (mac == ports[port.0].mac || mac[0] & 1 == 1) => {
                 let problem =
                     "is at the port itself, or no address of one station; give the address of a router on the link";
                 wrong.add(pool.path().field("gateway"), problem);
             }
-            Ok(mac) => found.push(GatewayMac { port: port.0, pool: pool.0, mac }),
+            Ok((neighbor, mac)) => found.push(PoolGateway { port, pool, mac, neighbor }),
             Err(problem) => wrong.add(pool.path().field("gateway"), problem.to_string()),
         }
     }
-    found
+    (found, seeking)
 }
 
 /// Up to this many addresses of a pool, its first and last among them, evenly apart; of a larger one that engines share, some of

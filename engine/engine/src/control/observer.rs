@@ -15,7 +15,7 @@ use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
 use tonic::{Request, Response, Status};
 
-/// Callers at a time: for each that does not read up to 20 MiB of records wait.
+/// The maximum of callers at a time: up to 20 MiB of records wait for each caller that does not read them.
 const CALLERS: usize = 4;
 
 /// Records of an engine's runs.
@@ -26,7 +26,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Of this engine.
+    /// An observer of the runs of this engine.
     pub fn new(engine: Arc<Engine>) -> Self {
         Self { engine, permits: Arc::new(Semaphore::new(CALLERS)) }
     }

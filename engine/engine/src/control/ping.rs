@@ -51,7 +51,7 @@ pub fn start(
     wrong.or(())?;
     let ping =
         Ping { to, from, count: request.count, interval_ns, timeout_ns, size: size as u16, hop_limit: hop_limit as u8 };
-    let events = engine.datapath().ping(port.0, ping).map_err(|error| refused(&request.port, &error))?;
+    let events = engine.datapath().ping(port, ping).map_err(|error| refused(&request.port, &error))?;
     let (events, end) = (ReceiverStream::new(events).map(Some), tokio_stream::once(None));
     Ok(events.chain(end).map_while(|event| match event {
         Some(event) => answer(event),

@@ -3,6 +3,7 @@
 use super::runs::Held;
 use super::status::Refusal;
 use crate::datapath::{self, Received};
+use crate::index::WorkerIndex;
 use crate::plan::Violations;
 use contract::{Moments, ReceiverStats, WorkerReceived};
 use spate_stateful::FieldPath;
@@ -11,8 +12,8 @@ use spate_stateful::FieldPath;
 pub fn stats(held: &Held) -> Vec<ReceiverStats> {
     let stats = |(receiver, received): (&contract::Receiver, Received)| {
         let total = received.total();
-        let worker = |(worker, arrivals): &(usize, datapath::Arrivals)| WorkerReceived {
-            worker: *worker as u32,
+        let worker = |(worker, arrivals): &(WorkerIndex, datapath::Arrivals)| WorkerReceived {
+            worker: worker.0 as u32,
             packets: arrivals.packets,
             bytes: arrivals.bytes,
             inter_arrival: Some(moments(&arrivals.inter_arrival)),

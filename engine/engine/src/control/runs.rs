@@ -242,7 +242,7 @@ impl Engine {
     /// another.
     fn join_links(&self, scenario: &Scenario, warnings: &mut Vec<String>) -> Result<(Vec<PortLink>, OnLink), Refusal> {
         let holding = self.datapath.hold(scenario).map_err(|e| Refusal::Exhausted(e.to_string()))?;
-        let next_hop::Links { links, neighbours, hops, gateways, warnings: of_links } =
+        let next_hop::Links { links, neighbours, hops, gateways, seeking, warnings: of_links } =
             next_hop::links(scenario, &self.datapath)?;
         warnings.extend(of_links);
         if holding.unreported() > 0 {
@@ -251,7 +251,8 @@ impl Engine {
                 holding.unreported()
             ));
         }
-        Ok((links, OnLink { neighbours, hops, gateways, holding: Some(Arc::new(holding)) }))
+        let (holding, seeking) = (Some(Arc::new(holding)), seeking.map(Arc::new));
+        Ok((links, OnLink { neighbours, hops, gateways, holding, seeking }))
     }
 
     /// Whether there is room for another run and its tags are free.

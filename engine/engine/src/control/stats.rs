@@ -84,7 +84,7 @@ pub fn with_delays(held: &Held, groups: &[Group]) -> impl Iterator<Item = (Strea
     let counters = held.run().counters();
     groups.iter().map(move |group| {
         let mut sum = datapath::StreamCounters::default();
-        group.streams.iter().for_each(|&stream| sum.add(&counters[stream]));
+        group.streams.iter().for_each(|stream| sum.add(&counters[stream.0]));
         let last_loss_ns = match sum.measured.last_gap_at_ns {
             0 => 0,
             at_ns => at_ns.saturating_sub(held.run().measured_from_mono_ns()),
@@ -175,7 +175,7 @@ pub fn workers(engine: &Engine) -> Vec<WorkerStats> {
 /// With how packets of a run's flows came to each worker.
 fn with_steering(mut workers: Vec<WorkerStats>, held: &Held) -> Vec<WorkerStats> {
     for s in held.run().steering() {
-        workers[s.worker].flows =
+        workers[s.worker.0].flows =
             Some(FlowSteering { rss: s.rss, placed: s.placed, handed_off: s.handed_off, handoff_lost: s.handoff_lost });
     }
     workers

@@ -13,12 +13,12 @@ pub struct Trials {
 }
 
 impl Trials {
-    /// Those of a plan.
+    /// The trials of a plan, none of which has started.
     pub fn new(plan: Plan) -> Self {
         Self { plan, last: None }
     }
 
-    /// The same after a request has started another.
+    /// The trials after a request has started another.
     pub fn after(&self, request: StartTrialRequest) -> Self {
         Self { plan: self.plan.clone(), last: Some(request) }
     }

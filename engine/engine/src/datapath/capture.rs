@@ -14,6 +14,7 @@ use super::{
     worker::{Attachment, Tap},
     workers::Workers,
 };
+use crate::index::{PortIndex, WorkerIndex};
 
 /// Room for copies from each worker and direction.
 const RING_BYTES: usize = 4 << 20;
@@ -49,10 +50,10 @@ pub struct Captured {
 pub struct Capture {
     id: u64,
     workers: Arc<Workers>,
-    rings: Vec<(Direction, usize, FrameReader)>,
+    rings: Vec<(Direction, WorkerIndex, FrameReader)>,
 }
 
-pub(super) fn start(opened: &Opened, port: usize, spec: CaptureSpec) -> Capture {
+pub(super) fn start(opened: &Opened, PortIndex(port): PortIndex, spec: CaptureSpec) -> Capture {
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let id = SERIAL.fetch_add(1, Relaxed);
     let open = &opened.ports[port];

@@ -35,9 +35,9 @@ struct Inner {
 /// `ppm` microseconds more each second from then on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClockError {
-    /// Of the wall clock and the monotonic one.
+    /// The offset of the wall clock and of the monotonic one.
     pub offset_ns: i64,
-    /// Of their rate.
+    /// The error of their rate, in parts per million.
     pub ppm: f64,
     /// Instant of the system's monotonic clock.
     pub since_ns: u64,
@@ -61,9 +61,9 @@ impl ClockError {
 /// A scale of time at some distance from the monotonic clock. Time stamps are instants of one. It has one writer.
 #[derive(Debug, Default)]
 pub(super) struct Timescale {
-    /// It minus the monotonic clock.
+    /// The time scale minus the monotonic clock.
     offset: AtomicI64,
-    /// What that was before, and the monotonic instant from which on it was not.
+    /// The offset before the last change, and the monotonic instant of that change.
     previous_offset: AtomicI64,
     changed_at: AtomicU64,
     /// Other engines are known to keep it.
@@ -76,7 +76,7 @@ impl Timescale {
         Self { offset: AtomicI64::new(offset), ..Self::default() }
     }
 
-    /// It at a monotonic instant.
+    /// The time of the scale at a monotonic instant.
     #[inline]
     pub(super) fn of(&self, mono_ns: u64) -> u64 {
         mono_ns.wrapping_add_signed(self.offset.load(Relaxed))

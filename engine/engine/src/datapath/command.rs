@@ -2,7 +2,7 @@
 //! Commands from control to a worker, through a queue with one writer and one reader, and what it gets back to free.
 use std::sync::Arc;
 
-use spate_stateful::{NextHops, arrivals::Arrivals};
+use spate_stateful::{NextHops, arrivals::Arrivals, envelope::GatewayMac};
 use spate_stateless::Rate;
 
 use super::{
@@ -100,6 +100,8 @@ pub(super) struct NewNextHops {
     /// Index of the port.
     pub(super) port: usize,
     pub(super) hops: NextHops,
+    /// Gateways of client pools that the run follows there.
+    pub(super) gateways: Box<[GatewayMac]>,
 }
 
 /// What a worker gives back, to be freed by another thread: workers neither allocate nor free memory.

@@ -125,7 +125,7 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    /// From now on.
+    /// A limit that charges the port with what it sends from now on.
     pub(super) fn new(budget: Arc<Budget>, share: &QueueShare) -> Self {
         Self { budget, charged: (share.tx_packets.get(), share.tx_bytes.get()) }
     }

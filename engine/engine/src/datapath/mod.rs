@@ -32,7 +32,7 @@ pub use run::{
     records::Watch,
 };
 pub use simulation::{RateStep, SimulatedPacket, Simulating, Simulation, SimulationError};
-pub use slow::{Holding, Hop, Link, NoNextHop, NotPinged, Punt};
+pub use slow::{Holding, Hop, Link, LinkNeighbor, NoNextHop, NotPinged, Punt, Seeking, SoughtResult};
 pub use spate_dpdk::{
     BondMember, CopyMode, Cut, Disturbance, LacpState, Memif, Offloads, Refusal, Spread, StampedBy, UseOffloads,
 };
@@ -55,6 +55,7 @@ pub use types::*;
 
 use tokio::sync::mpsc;
 
+use crate::index::{PortIndex, WorkerIndex};
 use command::{Command, RUNS};
 use limit::Budget;
 use monitor::{Monitor, Stamping};
@@ -90,7 +91,8 @@ impl Datapath {
     fn open_at(config: Config, placement: Placement) -> Result<Self, OpenError> {
         let opened = on_own_lines(|| open::open(config, placement))?;
         let moves = Arc::new(Moves::default());
-        let devices = opened.ports.iter().enumerate().filter_map(|(port, open)| open.stamping(port)).collect();
+        let devices =
+            opened.ports.iter().enumerate().filter_map(|(port, open)| open.stamping(PortIndex(port))).collect();
         let monitor = Monitor::start(opened.clock.clone(), Arc::clone(&opened.lines), Arc::clone(&moves), devices)
             .map_err(|e| OpenError::System { context: "monitor".into(), message: e.to_string() })?;
         let long_packets = Mutex::new(opened.workers.iter().map(|_| None).collect());
@@ -102,11 +104,15 @@ impl Datapath {
     /// The ports, in the order of the configuration: a port's index is its number in `StreamSpec`.
     pub fn ports(&self) -> Vec<PortInfo> {
         let with_link = |(index, port): (usize, &OpenPort)| PortInfo {
-            addresses: self.slow.addresses(index),
-            gateways: self.slow.gateways(index),
+            addresses: self.slow.addresses(PortIndex(index)),
+            gateways: self.slow.gateways(PortIndex(index)),
             ..port.info(&self.opened.clock)
         };
         self.opened.ports.iter().enumerate().map(with_link).collect()
+    }
+
+    fn port_indices(&self) -> impl Iterator<Item = PortIndex> {
+        (0..self.opened.ports.len()).map(PortIndex)
     }
 
     /// The clock that workers keep.
@@ -131,28 +137,28 @@ impl Datapath {
         self.slow.hold(prepare::applications::ranges(scenario), groups, unreported, &self.opened)
     }
 
-    /// Where each packet has to be sent to from a port (by index), or what keeps it from being known. Waits for answers, up to four seconds.
-    pub fn next_hops(&self, packets: &[(usize, &[u8])]) -> Vec<Result<Hop, NoNextHop>> {
+    /// Where each packet has to be sent to from a port, or what keeps it from being known. Waits for answers, up to four seconds.
+    pub fn next_hops(&self, packets: &[(PortIndex, &[u8])]) -> Vec<Result<Hop, NoNextHop>> {
         self.slow.next_hops(packets)
     }
 
-    /// Sends echo requests from a port (by index). What becomes of them comes out of the channel until there is no more; they end when the
+    /// Sends echo requests from a port. What becomes of them comes out of the channel until there is no more; they end when the
     /// channel is dropped.
     ///
     /// # Errors
     /// If the port has no address, nothing leads to the destination, or as many pings of it are under way as can be.
-    pub fn ping(&self, port: usize, ping: Ping) -> Result<mpsc::Receiver<PingEvent>, NotPinged> {
+    pub fn ping(&self, port: PortIndex, ping: Ping) -> Result<mpsc::Receiver<PingEvent>, NotPinged> {
         self.slow.ping(port, ping)
     }
 
-    /// The MAC of each neighbor that a station, emulated behind a port (by index), looks for, or what keeps it from being known. Waits for
-    /// answers, up to four seconds.
-    pub fn seek(&self, sought: &[(usize, Sought)]) -> Vec<Result<[u8; 6], NoNextHop>> {
+    /// Where each neighbor is that a station, emulated behind a port, looks for. Waits for answers, up to four seconds. Runs that are
+    /// prepared with these neighbors follow them to other MACs as long as they have what else it returns.
+    pub fn seek(&self, sought: &[(PortIndex, Sought)]) -> (Vec<SoughtResult>, Seeking) {
         self.slow.seek(sought)
     }
 
-    /// Copies packets of a port (by index) from now on, until what it returns is dropped.
-    pub fn capture(&self, port: usize, spec: CaptureSpec) -> Capture {
+    /// Copies packets of a port from now on, until what it returns is dropped.
+    pub fn capture(&self, port: PortIndex, spec: CaptureSpec) -> Capture {
         capture::start(&self.opened, port, spec)
     }
 
@@ -190,14 +196,12 @@ impl Datapath {
             packets_to_cut: &mut packets_to_cut,
             slot,
             present: &present,
-            tags: (0..self.opened.ports.len()).map(|port| self.slow.tags(port)).collect(),
-            links: (0..self.opened.ports.len())
-                .map(|port| (self.slow.addresses(port), self.slow.gateways(port)))
-                .collect(),
+            tags: self.port_indices().map(|port| self.slow.tags(port)).collect(),
+            links: self.port_indices().map(|port| (self.slow.addresses(port), self.slow.gateways(port))).collect(),
         };
         let (run, parts) = on_own_lines(|| prepare::prepare(context, spec))?;
         for (worker, part) in parts.into_iter().enumerate() {
-            self.opened.lines.send(worker, Command::Install(slot, Box::new(part)));
+            self.opened.lines.send(WorkerIndex(worker), Command::Install(slot, Box::new(part)));
         }
         // Else one that has lost its CPU could take the run's first packets for foreign ones.
         self.opened.lines.await_all();
@@ -221,35 +225,35 @@ impl Datapath {
         self.opened.lines.await_all();
     }
 
-    /// From now on, what is sent on a loopback port (by index) arrives as `disturbance` says: for tests of what measures.
+    /// From now on, what is sent on a loopback port arrives as `disturbance` says: for tests of what measures.
     ///
     /// # Panics
     /// If the port is no loopback, or was set before.
-    pub fn disturb(&self, port: usize, disturbance: Box<Disturbance>) {
+    pub fn disturb(&self, PortIndex(port): PortIndex, disturbance: Box<Disturbance>) {
         assert!(self.opened.ports[port].port.disturb(disturbance), "port {port} cannot be disturbed");
     }
 
-    /// From now on, packets of a loopback port (by index) go to the receive queues that `spread` says: for tests of devices that
+    /// From now on, packets of a loopback port go to the receive queues that `spread` says: for tests of devices that
     /// hash otherwise.
     ///
     /// # Panics
     /// If the port is no loopback, or was set before.
-    pub fn spread(&self, port: usize, spread: Box<Spread>) {
+    pub fn spread(&self, PortIndex(port): PortIndex, spread: Box<Spread>) {
         assert!(self.opened.ports[port].port.spread(spread), "port {port} cannot spread its packets");
     }
 
-    /// From now on, what a worker sends on a loopback port (by index) arrives at that worker: to measure what receiving costs, without the
+    /// From now on, what a worker sends on a loopback port arrives at that worker: to measure what receiving costs, without the
     /// rings that workers share.
     ///
     /// # Panics
     /// If the port is no loopback.
-    pub fn pair_queues(&self, port: usize) {
+    pub fn pair_queues(&self, PortIndex(port): PortIndex) {
         assert!(self.opened.ports[port].port.pair_queues(), "port {port} has no queues to pair");
     }
 
-    /// The receive queues of an outlet port (by index), to be read by the calling thread, which is a thread of DPDK's as long
+    /// The receive queues of an outlet port, to be read by the calling thread, which is a thread of DPDK's as long
     /// as the guard lives. None are left if they are taken, and other ports have none.
-    pub fn outlet(&self, port: usize) -> Result<(Vec<RxQueue>, RegisteredThread), OpenError> {
+    pub fn outlet(&self, PortIndex(port): PortIndex) -> Result<(Vec<RxQueue>, RegisteredThread), OpenError> {
         let open = &self.opened.ports[port];
         let registered = RegisteredThread::new(&self.opened.eal)
             .map_err(|e| OpenError::System { context: format!("port {}", open.config.name), message: e.to_string() })?;
@@ -265,7 +269,7 @@ impl Datapath {
     /// How often neighbors of every port, by its name, had another MAC than before.
     pub fn neighbor_moves(&self) -> impl Iterator<Item = (&str, u64)> {
         let ports = self.opened.ports.iter().enumerate();
-        ports.map(|(index, port)| (port.config.name.as_str(), self.slow.neighbor_moves(index)))
+        ports.map(|(index, port)| (port.config.name.as_str(), self.slow.neighbor_moves(PortIndex(index))))
     }
 
     /// Of ports whose device stamps packets, by name: by how much its time stamps may be off now, if that is known.
@@ -347,7 +351,7 @@ impl OpenPort {
     }
 
     /// Its device's clock, for the monitor to follow; none if the device stamps no packets. `port` is its index.
-    fn stamping(&self, port: usize) -> Option<Stamping> {
+    fn stamping(&self, port: PortIndex) -> Option<Stamping> {
         let (counter, clock) = (self.port.counter()?, self.device_clock.clone()?);
         Some(Stamping { port, counter, clock })
     }

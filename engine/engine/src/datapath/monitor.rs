@@ -15,6 +15,7 @@ use super::{
     slow::Moves,
     workers::Workers,
 };
+use crate::index::PortIndex;
 
 /// How often the wall clock is looked at.
 const WALL_NS: u64 = 1_000_000_000;
@@ -29,8 +30,8 @@ pub(super) struct Monitor {
 
 /// A device that stamps packets.
 pub(super) struct Stamping {
-    /// Index of its port.
-    pub(super) port: usize,
+    /// Its port.
+    pub(super) port: PortIndex,
     pub(super) counter: DeviceCounter,
     pub(super) clock: Arc<DeviceClock>,
 }

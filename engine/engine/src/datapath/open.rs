@@ -2,7 +2,6 @@
 //! Opening: which worker uses which port, packet memory, ports, worker threads.
 use std::{
     collections::BTreeSet,
-    ops::Range,
     sync::{Arc, Mutex, mpsc},
     thread::{self, JoinHandle},
 };
@@ -22,6 +21,7 @@ use super::{
     worker::{self, Idle, Waker, Worker},
     workers::Workers,
 };
+use crate::index::{PortIndex, WorkerGroupIndex, WorkerIndex, WorkerRange};
 
 /// Longest frame that fits into the packets every worker has; longer ones come from a pool made when a run needs them.
 pub(super) const SHORT_ROOM: usize = 2048;
@@ -37,10 +37,10 @@ pub(super) struct OpenPort {
     /// Of its device, if that stamps packets.
     pub(super) device_clock: Option<Arc<DeviceClock>>,
     /// The workers that serve it: those of its group, or all.
-    pub(super) group: Range<usize>,
-    pub(super) tx_workers: Vec<usize>,
+    pub(super) group: WorkerRange,
+    pub(super) tx_workers: Vec<WorkerIndex>,
     /// By receive queue.
-    pub(super) rx_workers: Vec<usize>,
+    pub(super) rx_workers: Vec<WorkerIndex>,
     /// By position in `tx_workers`.
     pub(super) tx: Vec<Arc<QueueShare>>,
     /// By position in `rx_workers`.
@@ -127,7 +127,7 @@ pub(super) fn open(config: Config, placement: Placement) -> Result<Opened, OpenE
             tracing::info!(port = port.name, driver = opened.0.driver(), offloads = used, steering, "opened");
         }
         let device_clock = opened.0.counter().map(|counter| Arc::new(DeviceClock::calibrate(&counter, &clock)));
-        ports.push(parts.assign(index, port, opened, device_clock, (tx_workers, rx_workers)));
+        ports.push(parts.assign(PortIndex(index), port, opened, device_clock, (tx_workers, rx_workers)));
     }
     let (workers, lines, nodes) = parts.start(&config, placement, &eal, &clock)?;
     Ok(Opened { eal, clock, ports, workers, lines, nodes })
@@ -171,7 +171,10 @@ fn check(config: &Config) -> Result<(), OpenError> {
     let mut devices = Vec::new();
     for (index, port) in config.ports.iter().enumerate() {
         if !names.insert(port.name.as_str()) {
-            return Err(wrong(format!("ports[{index}].name"), format!("{} is there twice", port.name)));
+            return Err(wrong(
+                format!("ports[{index}].name"),
+                format!("port {} has the same name as another; names are unique", port.name),
+            ));
         }
         for part in port.device.parts() {
             if part.leads_outside() && devices.contains(&part) {
@@ -184,25 +187,26 @@ fn check(config: &Config) -> Result<(), OpenError> {
 }
 
 /// For each port the workers that serve it.
-fn groups(config: &Config) -> Result<Vec<Range<usize>>, OpenError> {
+fn groups(config: &Config) -> Result<Vec<WorkerRange>, OpenError> {
     let workers = config.worker_cpus.len();
     if config.worker_groups.is_empty() {
-        return Ok(vec![0..workers; config.ports.len()]);
+        return Ok(vec![WorkerRange::new(WorkerIndex(0), workers); config.ports.len()]);
     }
     let mut by_port = vec![None; config.ports.len()];
     let mut first = 0;
     for (index, group) in config.worker_groups.iter().enumerate() {
+        let at = WorkerGroupIndex(index).path();
         if group.workers == 0 || group.ports.is_empty() {
-            return Err(wrong(format!("worker_groups[{index}]"), "it needs a port and a worker at least"));
+            return Err(wrong(at.to_string(), "it needs a port and a worker at least"));
         }
-        for &port in &group.ports {
+        for &PortIndex(port) in &group.ports {
             let Some(of_port) = by_port.get_mut(port) else {
-                return Err(wrong(format!("worker_groups[{index}].ports"), format!("there is no port {port}")));
+                return Err(wrong(at.field("ports").to_string(), format!("there is no port {port}")));
             };
-            if of_port.replace(first..first + group.workers).is_some() {
+            if of_port.replace(WorkerRange::new(WorkerIndex(first), group.workers)).is_some() {
                 let name = &config.ports[port].name;
                 let problem = format!("{name} is in a group already: workers of one group serve a port");
-                return Err(wrong(format!("worker_groups[{index}].ports"), problem));
+                return Err(wrong(at.field("ports").to_string(), problem));
             }
         }
         first += group.workers;
@@ -219,32 +223,32 @@ fn groups(config: &Config) -> Result<Vec<Range<usize>>, OpenError> {
 /// Where the memory of workers and of the ports that they serve is.
 pub(super) struct Nodes {
     /// The workers of each group, and the NUMA node of the first; one group, of no node in particular, if there are none.
-    by_group: Vec<(Range<usize>, Option<usize>)>,
+    by_group: Vec<(WorkerRange, Option<usize>)>,
 }
 
 impl Nodes {
-    fn of(config: &Config, groups: &[Range<usize>]) -> Self {
+    fn of(config: &Config, groups: &[WorkerRange]) -> Self {
         let mut all = groups.to_vec();
-        all.sort_unstable_by_key(|group| group.start);
+        all.sort_unstable_by_key(WorkerRange::first);
         all.dedup();
         let several = !config.worker_groups.is_empty();
-        let node = |group: &Range<usize>| Eal::node_of(config.worker_cpus[group.start]).filter(|_| several);
+        let node = |group: &WorkerRange| Eal::node_of(config.worker_cpus[group.first().0]).filter(|_| several);
         Self { by_group: all.into_iter().map(|group| (group.clone(), node(&group))).collect() }
     }
 
     /// CPUs of the workers of each group.
     fn cpus<'a>(&self, config: &'a Config) -> Vec<&'a [usize]> {
-        self.by_group.iter().map(|(group, _)| &config.worker_cpus[group.clone()]).collect()
+        self.by_group.iter().map(|(group, _)| group.of(&config.worker_cpus)).collect()
     }
 
     /// The node of a worker's memory; none: any.
-    pub(super) fn of_worker(&self, worker: usize) -> Option<usize> {
-        self.by_group.iter().find(|(group, _)| group.contains(&worker)).and_then(|(_, node)| *node)
+    pub(super) fn of_worker(&self, worker: WorkerIndex) -> Option<usize> {
+        self.by_group.iter().find(|(group, _)| group.contains(worker)).and_then(|(_, node)| *node)
     }
 }
 
 /// For each port those of its workers that use it. The first gets what the device cannot share out.
-fn map_ports(config: &Config, groups: &[Range<usize>]) -> Vec<Vec<usize>> {
+fn map_ports(config: &Config, groups: &[WorkerRange]) -> Vec<Vec<WorkerIndex>> {
     // A kernel interface has one queue here. What a bond and a shared memory interface need from time to time, one thread does.
     let used = |port: &PortConfig, workers| match port.device {
         PortDevice::Kernel(_)
@@ -257,7 +261,7 @@ fn map_ports(config: &Config, groups: &[Range<usize>]) -> Vec<Vec<usize>> {
     let map = |(index, port): (usize, &PortConfig)| {
         let group = &groups[index];
         let place = groups[..index].iter().filter(|other| *other == group).count();
-        (0..used(port, group.len())).map(|w| group.start + (place + w) % group.len()).collect()
+        (0..used(port, group.count())).map(|worker| group.at(place + worker)).collect()
     };
     config.ports.iter().enumerate().map(map).collect()
 }
@@ -300,7 +304,7 @@ struct Threads {
     queues: Vec<Queues>,
     shared: Vec<usize>,
     /// By port: the workers that serve it.
-    groups: Vec<Range<usize>>,
+    groups: Vec<WorkerRange>,
     nodes: Nodes,
 }
 
@@ -312,10 +316,13 @@ struct Queues {
 }
 
 impl Threads {
-    fn new(config: &Config, groups: Vec<Range<usize>>, nodes: Nodes) -> Result<Self, OpenError> {
+    fn new(config: &Config, groups: Vec<WorkerRange>, nodes: Nodes) -> Result<Self, OpenError> {
         let twice = config.worker_cpus.iter().enumerate().find(|(i, cpu)| config.worker_cpus[..*i].contains(cpu));
         if let Some((index, cpu)) = twice {
-            return Err(wrong(format!("worker_cpus[{index}]"), format!("CPU {cpu} is there twice")));
+            return Err(wrong(
+                format!("worker_cpus[{index}]"),
+                format!("CPU {cpu} is another worker's already; give each worker a CPU of its own"),
+            ));
         }
         let queues = config.worker_cpus.iter().map(|_| Queues::default()).collect();
         Ok(Self { queues, shared: config.control_cpus.clone(), groups, nodes })
@@ -324,23 +331,23 @@ impl Threads {
     /// Gives a port's queues to their workers.
     fn assign(
         &mut self,
-        index: usize,
+        PortIndex(index): PortIndex,
         config: &PortConfig,
         (port, rx_queues, tx_queues): StartedPort,
         device_clock: Option<Arc<DeviceClock>>,
-        (tx_workers, rx_workers): (Vec<usize>, Vec<usize>),
+        (tx_workers, rx_workers): (Vec<WorkerIndex>, Vec<WorkerIndex>),
     ) -> OpenPort {
         let tx: Vec<_> = tx_workers.iter().map(|_| Arc::new(QueueShare::default())).collect();
         let rx: Vec<_> = rx_workers.iter().map(|_| Arc::new(QueueShare::default())).collect();
         for ((worker, queue), share) in tx_workers.iter().zip(tx_queues).zip(&tx) {
-            self.queues[*worker].tx.push((index, queue, Arc::clone(share)));
+            self.queues[worker.0].tx.push((index, queue, Arc::clone(share)));
         }
         let (rx_queues, outlet) = match config.device {
             PortDevice::Outlet => (Vec::new(), rx_queues),
             _ => (rx_queues, Vec::new()),
         };
         for ((worker, queue), share) in rx_workers.iter().zip(rx_queues).zip(&rx) {
-            let receiver = &mut self.queues[*worker];
+            let receiver = &mut self.queues[worker.0];
             receiver.kernel |=
                 config.device.parts().iter().any(|part| matches!(part, PortDevice::Kernel(_) | PortDevice::Xdp(_)));
             if !matches!(config.device, PortDevice::Null | PortDevice::NetNull) {
@@ -366,11 +373,12 @@ impl Threads {
         clock: &Clock,
     ) -> Result<(Vec<OpenWorker>, Arc<Workers>, Nodes), OpenError> {
         let count = self.queues.len();
-        let failed = |index: usize, message: String| OpenError::System { context: format!("worker {index}"), message };
+        let failed =
+            |WorkerIndex(index), message: String| OpenError::System { context: format!("worker {index}"), message };
         let mut workers = Vec::new();
         let mut lines = Vec::new();
         for (index, (queues, handoff)) in self.queues.into_iter().zip(worker::between_workers(count)).enumerate() {
-            let cpu = config.worker_cpus[index];
+            let (cpu, index) = (config.worker_cpus[index], WorkerIndex(index));
             let (commands, their_commands) = RingBuffer::new(QUEUE);
             let (their_reclaim, reclaim) = RingBuffer::new(2 * QUEUE);
             let waker = Waker::new().map_err(|e| failed(index, e.to_string()))?;
@@ -383,8 +391,8 @@ impl Threads {
             let is_loopback = |port: usize| device(&config.ports[port].device) == Device::Loopback;
             let loopback =
                 queues.rx.iter().map(|queue| queue.port).chain(queues.tx.iter().map(|queue| queue.0)).any(is_loopback);
-            let serving = self.groups.iter().zip(&config.ports).filter(|(group, _)| group.contains(&index));
-            let nics = |(_, port): (&Range<usize>, &PortConfig)| {
+            let serving = self.groups.iter().zip(&config.ports).filter(|(group, _)| group.contains(index));
+            let nics = |(_, port): (&WorkerRange, &PortConfig)| {
                 port.device
                     .parts()
                     .iter()
@@ -392,7 +400,7 @@ impl Threads {
                     .count()
             };
             let nics = serving.clone().map(nics).sum::<usize>() as u32;
-            let beside = serving.clone().next().map_or(count, |(group, _)| group.len()) as u32 - 1;
+            let beside = serving.clone().next().map_or(count, |(group, _)| group.count()) as u32 - 1;
             // What rings of NICs and of a loopback can hold, what workers that receive from it keep, and some to work with.
             let loops = if loopback { 4096 + beside * IN_CACHE } else { 0 };
             let packets = 2048 + nics * u32::from(DESCRIPTORS) + loops - 1;
@@ -435,7 +443,12 @@ fn pin(cpu: usize) -> Result<(), String> {
 pub const WORKER_THREAD: &str = "worker-";
 
 /// Starts a worker's thread, known to DPDK and pinned to a CPU if it has one of its own.
-fn spawn(index: usize, own_cpu: Option<usize>, eal: Eal, parts: worker::Parts) -> Result<JoinHandle<()>, String> {
+fn spawn(
+    WorkerIndex(index): WorkerIndex,
+    own_cpu: Option<usize>,
+    eal: Eal,
+    parts: worker::Parts,
+) -> Result<JoinHandle<()>, String> {
     let (ready, wait) = mpsc::sync_channel(1);
     let run = move || {
         let prepare = || {

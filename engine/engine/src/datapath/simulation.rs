@@ -68,9 +68,9 @@ pub struct Simulating<'a> {
 pub struct RateStep {
     /// The instant.
     pub at_ns: u64,
-    /// Of streams that a schedule sends, by index; the others have none.
+    /// Rates of the streams that a schedule sends, by index; the others have none.
     pub rates: Vec<(usize, Option<Rate>)>,
-    /// Of captures, by index of the stream.
+    /// Speeds of the streams that replay captures, by index.
     pub speeds: Vec<(usize, Rate)>,
     /// The fraction of all templates' rates.
     pub factor: (u64, u64),
@@ -95,9 +95,9 @@ pub enum SimulationError {
 /// A packet that is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimulatedPacket {
-    /// When, from the start of the run.
+    /// The instant of departure, from the start of the run.
     pub at_ns: u64,
-    /// Of which stream, by index; none: of a flow.
+    /// The stream, by index; none: the packet is a flow's.
     pub stream: Option<usize>,
     /// Its bytes without FCS.
     pub bytes: Vec<u8>,
@@ -108,7 +108,7 @@ pub struct Simulation {
     world: World,
     /// By worker.
     workers: Vec<OfWorker>,
-    /// By stream: it replays a capture, in no chain.
+    /// By stream: whether it replays a capture, in no chain.
     replayed: Vec<bool>,
     /// By port that has a side of a template: where what it sends arrives, if a peer is there.
     peers: BTreeMap<usize, Option<usize>>,
@@ -128,14 +128,14 @@ pub struct Simulation {
 struct OfWorker {
     /// Packets of streams that it may still send.
     left: u64,
-    /// Of clients, by template.
+    /// Counters of the clients of each template.
     clients: Vec<Arc<Counters>>,
     /// What it sent at the present instant.
     sent: Vec<Sent>,
 }
 
 impl Simulation {
-    /// At its start.
+    /// A simulation at its start.
     ///
     /// # Errors
     /// If a capture cannot be read, or rates or addresses of templates not be shared out.

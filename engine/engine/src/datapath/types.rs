@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the control side sends to the data path, and what it gets back: plain data and errors.
-use std::{collections::BTreeMap, net::IpAddr, ops::Range, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, path::PathBuf, sync::Arc};
 
 use spate_dpdk::{BondMember, CopyMode, Memif, Offloads, Refusal, StampedBy, UseOffloads};
 use spate_neighbour::{Neighbour, Prefix};
@@ -15,9 +15,9 @@ use spate_stats::Timed;
 
 use super::{
     clock::ClockError,
-    slow::{Holding, Hop},
+    slow::{Holding, Hop, LinkNeighbor, Seeking},
 };
-use crate::index::StreamIndex;
+use crate::index::{PoolIndex, PortIndex, StreamIndex, WorkerIndex, WorkerRange};
 
 /// What a port is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ pub enum PollMode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerGroup {
     /// The ports, by index in `Config::ports`; at least one.
-    pub ports: Vec<usize>,
+    pub ports: Vec<PortIndex>,
     /// How many workers; at least one. In `Config::worker_cpus` they follow those of the group before.
     pub workers: usize,
 }
@@ -174,11 +174,11 @@ pub struct PortInfo {
     /// What its device does of the work on packets.
     pub offloads: Offloads,
     /// Workers that serve it: those of its group, or all.
-    pub workers: Range<usize>,
+    pub workers: WorkerRange,
     /// Those of them that transmit on it.
-    pub tx_workers: Vec<usize>,
+    pub tx_workers: Vec<WorkerIndex>,
     /// The workers that receive from it, by receive queue.
-    pub rx_workers: Vec<usize>,
+    pub rx_workers: Vec<WorkerIndex>,
     /// Receive queues that its device can share packets out to, and transmit queues that it has.
     pub max_queues: (usize, usize),
     /// What its device refused at the start.
@@ -217,10 +217,10 @@ pub struct StreamSpec {
     pub name: String,
     /// Its number in trailers, unique in the run.
     pub id: u16,
-    /// Index of the port that sends it.
-    pub tx_port: usize,
-    /// Index of the port that should receive it, if any.
-    pub rx_port: Option<usize>,
+    /// The port that sends it.
+    pub tx_port: PortIndex,
+    /// The port that should receive it, if any.
+    pub rx_port: Option<PortIndex>,
     /// Which of the engines that send it this one is, and how many there are; none if others send it alone.
     pub part: Option<(u32, u32)>,
     /// Its packets. `Template::flow` says whether they are measured. Of a replay it stands for them, like the first.
@@ -267,7 +267,7 @@ impl ReplaySpec {
 }
 
 impl StreamSpec {
-    /// Which of this many workers of its port replays its capture; none if it is no replay, or another engine's.
+    /// Which of this many workers of its port, by place among them, replays its capture; none if it is no replay, or another engine's.
     pub fn replayer(&self, workers: usize) -> Option<usize> {
         let (replay, (engine, engines)) = self.replay.as_ref().zip(self.part)?;
         if self.timing.pinned {
@@ -297,8 +297,8 @@ pub struct StreamReceive {
 pub struct Measure {
     /// Ports that send back what they receive.
     pub reflectors: Vec<Reflector>,
-    /// Ports (by index) whose foreign traffic is measured.
-    pub receivers: Vec<usize>,
+    /// Ports of which foreign traffic is measured.
+    pub receivers: Vec<PortIndex>,
     /// The wall clocks of other engines are known to agree with this one's to this bound.
     pub clock_bound_ns: Option<u64>,
     /// Lists of VLAN tags by which packets of streams are counted.
@@ -321,8 +321,8 @@ pub struct ReferenceClock {
 /// A port that sends back what it receives while the run sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reflector {
-    /// Index of the port.
-    pub port: usize,
+    /// The port.
+    pub port: PortIndex,
     /// What is swapped.
     pub swap: Swap,
     /// Frames to any station are sent back, not only those to the port's own MAC.
@@ -381,10 +381,31 @@ pub struct OnLink {
     pub neighbours: Vec<Neighbours>,
     /// By port: by which neighbors these were found, which the run's flows follow to other MACs. Of a port beyond the end they do not.
     pub hops: Vec<LinkHops>,
-    /// Gateways of pools, and their MACs.
-    pub gateways: Vec<GatewayMac>,
+    /// Gateways of pools, which the run's flows follow to other MACs if their ports have an entry in `hops`.
+    pub gateways: Vec<PoolGateway>,
     /// Answers for the addresses of the scenario already; none: from when the run is prepared.
     pub holding: Option<Arc<Holding>>,
+    /// Looks for gateways of pools in the place of clients.
+    pub seeking: Option<Arc<Seeking>>,
+}
+
+/// The gateway of the clients of a pool on a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolGateway {
+    /// The port.
+    pub port: PortIndex,
+    /// The pool, in the scenario's order.
+    pub pool: PoolIndex,
+    /// Its MAC.
+    pub mac: [u8; 6],
+    /// The neighbor that has the MAC; none: the port itself has it.
+    pub neighbor: Option<LinkNeighbor>,
+}
+
+impl From<PoolGateway> for GatewayMac {
+    fn from(PoolGateway { port, pool, mac, .. }: PoolGateway) -> Self {
+        Self { port: port.0, pool: pool.0, mac }
+    }
 }
 
 /// Which connections are recorded, and where.
@@ -450,10 +471,10 @@ pub struct ProgramCounter {
 }
 
 /// How packets of a run's flows came to one worker.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steering {
-    /// Its number.
-    pub worker: usize,
+    /// The worker.
+    pub worker: WorkerIndex,
     /// Of its own clients' flows, which arrived where they were computed to.
     pub rss: u64,
     /// Of servers' flows, which are where their clients' packets arrive.

@@ -12,6 +12,7 @@ use super::{
     command::{Command, Reclaim},
     worker::Waker,
 };
+use crate::index::WorkerIndex;
 
 /// A worker that has not taken its commands within this time hangs, and is not waited for.
 const TAKES_WITHIN: Duration = Duration::from_secs(2);
@@ -37,8 +38,12 @@ impl Workers {
         self.workers.len()
     }
 
+    fn all(&self) -> impl Iterator<Item = WorkerIndex> {
+        (0..self.workers.len()).map(WorkerIndex)
+    }
+
     /// Sends a command to one worker. Waits while its queue is full, which it empties in every iteration of its loop.
-    pub(super) fn send(&self, worker: usize, command: Command) {
+    pub(super) fn send(&self, worker: WorkerIndex, command: Command) {
         let mut line = self.line(worker);
         let mut command = command;
         while let Err(PushError::Full(back)) = line.commands.push(command) {
@@ -55,38 +60,38 @@ impl Workers {
     /// Waits until every worker has taken its commands, which it does before it next receives. Others may use its line meanwhile.
     pub(super) fn await_all(&self) {
         let since = Instant::now();
-        for worker in 0..self.workers.len() {
+        for worker in self.all() {
             while !self.has_taken_all(worker) && since.elapsed() < TAKES_WITHIN {
                 thread::sleep(Duration::from_micros(50));
             }
         }
     }
 
-    fn has_taken_all(&self, worker: usize) -> bool {
+    fn has_taken_all(&self, worker: WorkerIndex) -> bool {
         let line = self.line(worker);
         line.waker.wake();
         line.commands.slots() == line.commands.buffer().capacity() || line.commands.is_abandoned()
     }
 
-    fn line(&self, worker: usize) -> MutexGuard<'_, Line> {
-        self.workers[worker].lock().unwrap_or_else(PoisonError::into_inner)
+    fn line(&self, worker: WorkerIndex) -> MutexGuard<'_, Line> {
+        self.workers[worker.0].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has a worker look at its rings.
-    pub(super) fn wake(&self, worker: usize) {
+    pub(super) fn wake(&self, worker: WorkerIndex) {
         self.line(worker).waker.wake();
     }
 
     /// Sends a command to every worker.
     pub(super) fn send_all(&self, command: impl Fn() -> Command) {
-        for worker in 0..self.workers.len() {
+        for worker in self.all() {
             self.send(worker, command());
         }
     }
 
     /// Frees what workers are done with.
     pub(super) fn clean_up(&self) {
-        for worker in 0..self.workers.len() {
+        for worker in self.all() {
             let mut line = self.line(worker);
             while line.reclaim.pop().is_ok() {}
         }

@@ -109,7 +109,7 @@ impl Scrape {
         let mut family = encoder.family("spate_worker_flow_packets", help, MetricType::Counter)?;
         for held in &self.runs {
             for Steering { worker, rss, placed, handed_off, handoff_lost } in held.run().steering() {
-                let worker = worker.to_string();
+                let worker = worker.0.to_string();
                 let ways =
                     [("rss", rss), ("placed", placed), ("handed_off", handed_off), ("handoff_lost", handoff_lost)];
                 for (way, packets) in ways {

@@ -23,7 +23,7 @@ pub fn port_facts(port: &PortInfo, claimed_bits: u128) -> PortFacts {
         claimed_bits,
         macs: Macs { own: port.mac, next_hop: None },
         loops: Some(matches!(port.device, PortDevice::Loopback | PortDevice::Outlet)),
-        workers: port.workers.len() as u32,
+        workers: port.workers.count() as u32,
     }
 }
 
@@ -41,8 +41,8 @@ pub fn run_spec(plan: &Plan, checked: Checked, links: Option<(Vec<PortLink>, OnL
         streams.push(StreamSpec {
             name: stream.name.clone(),
             id: stream.id as u16,
-            tx_port: found.tx_port.0,
-            rx_port: found.rx_port.map(|port| port.0),
+            tx_port: found.tx_port,
+            rx_port: found.rx_port,
             part: validate::sending_part(stream, checked.share),
             template: found.template,
             replay: found.replay.map(|replay| replay.spec),

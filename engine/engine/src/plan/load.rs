@@ -15,11 +15,11 @@ pub struct Ask {
     pub port: PortIndex,
     /// The first stream of its chain, whose streams take turns.
     pub chain: StreamIndex,
-    /// It starts by itself.
+    /// The stream starts by itself.
     pub starts: bool,
-    /// Of its frames.
+    /// Lengths of the stream's frames.
     pub frame_bytes: FrameBytes,
-    /// Over all engines.
+    /// The rate over all engines.
     pub rate: Rate,
     /// Number of engines that share it, this one included; 0: this one sends none of it.
     pub part: u32,

@@ -178,7 +178,7 @@ fn reflectors(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<datapath:
             }
         };
         let allowed = allowed(&at, reflector, wrong);
-        let Some(PortIndex(port)) = port else { continue };
+        let Some(port) = port else { continue };
         if found.iter().any(|other| other.port == port) {
             let problem = format!("{:?} is another reflector's already; name each port once", reflector.port);
             wrong.add(at.field("port"), problem);
@@ -226,7 +226,7 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     <[u8; 4]>::try_from(bytes).map(IpAddr::from).or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }
 
-fn receivers(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<usize> {
+fn receivers(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<PortIndex> {
     let mut found = Vec::new();
     let mut names = HashMap::new();
     for (i, receiver) in plan.receivers.iter().enumerate() {
@@ -240,7 +240,7 @@ fn receivers(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<usize> {
             let problem = format!("{:?} is receivers[{first}]'s already; must be unique", receiver.name);
             wrong.add(at.field("name"), problem);
         }
-        let Some(PortIndex(port)) = site.port(&at.field("port"), &receiver.port, wrong) else { continue };
+        let Some(port) = site.port(&at.field("port"), &receiver.port, wrong) else { continue };
         if found.contains(&port) {
             let problem = format!("{:?} is another receiver's already; name each port once", receiver.port);
             wrong.add(at.field("port"), problem);

@@ -18,9 +18,9 @@ const RAMP_PARTS: u128 = 1_000_000;
 /// The rate factor from an instant on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// From the run's start, warm-up included.
+    /// The instant, from the run's start, warm-up included.
     pub at_ns: u64,
-    /// Of the plan's rates.
+    /// The factor of the plan's rates.
     pub factor: Ratio,
 }
 

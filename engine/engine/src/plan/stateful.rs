@@ -138,7 +138,7 @@ fn sharing(asked: &Stateful, site: &Site) -> u32 {
     of_ports.min().unwrap_or(site.workers).max(1)
 }
 
-/// Of one worker.
+/// The maximum of flows of one worker.
 fn most_flows(asked: u64, workers: u32) -> usize {
     match asked {
         0 => MOST_FLOWS,

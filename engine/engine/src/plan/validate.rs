@@ -177,7 +177,7 @@ pub struct CheckedStream {
 pub struct CheckedReplay {
     /// What is sent.
     pub spec: ReplaySpec,
-    /// How fast: distances (see [`spate_replay::Gap`]) in nanoseconds.
+    /// The speed: distances (see [`spate_replay::Gap`]) in nanoseconds.
     pub speed: Rate,
     /// Its last packet is due after its first.
     pub takes_time: bool,
@@ -227,17 +227,17 @@ pub struct Checked {
     pub streams: Vec<CheckedStream>,
     /// Its templates.
     pub stateful: Option<Scenario>,
-    /// When they send, in the plan's order, `next` by index.
+    /// When each stream sends, in the plan's order, `next` by index.
     pub timings: Vec<StreamTiming>,
     /// This engine's part: index and count.
     pub share: (u32, u32),
     /// Bits a second on the medium by port, of enabled streams and of templates, of this engine alone.
     pub port_bits: BTreeMap<PortIndex, u128>,
-    /// Of them, those of templates.
+    /// The part of these bits that templates ask for.
     pub flow_asks: Vec<flows::Ask>,
     /// What is measured where packets arrive.
     pub measured: Measured,
-    /// What is worth knowing before the start.
+    /// Warnings for the caller before the start.
     pub warnings: Vec<String>,
 }
 

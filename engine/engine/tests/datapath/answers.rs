@@ -4,6 +4,7 @@ use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
     process::{Command, Stdio},
+    sync::Arc,
     thread,
     time::Duration,
 };
@@ -143,10 +144,15 @@ fn resolved_until_stopped(datapath: &Datapath, scenario: Scenario) -> RunSpec {
     assert_eq!(found.warnings, Vec::<String>::new());
     let mut spec = emulated(datapath, 5, None, scenario);
     let stateful = spec.stateful.as_mut().unwrap();
-    stateful.links = found.links;
-    stateful.on_link =
-        OnLink { neighbours: found.neighbours, hops: found.hops, gateways: found.gateways, holding: None };
+    stateful.links.clone_from(&found.links);
+    stateful.on_link = on_link(found);
     spec
+}
+
+/// The links that were found, on which nothing answers for the scenario yet.
+pub fn on_link(found: next_hop::Links) -> OnLink {
+    let next_hop::Links { neighbours, hops, gateways, seeking, .. } = found;
+    OnLink { neighbours, hops, gateways, holding: None, seeking: seeking.map(Arc::new) }
 }
 
 /// Answers this many requests, one after another.

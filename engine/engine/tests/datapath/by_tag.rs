@@ -6,6 +6,7 @@ use spate_engine::datapath::{
     Blueprint, FieldProgram, Measure, PollMode, PortDevice, Run, RunSpec, RunState, Sequence, StreamReceive,
     StreamSpec, TagCounters, TagList, Template, Variable, Write,
 };
+use spate_engine::index::PortIndex;
 use spate_net::{
     tag_list::TagRange,
     vlan::{SERVICE, Tag},
@@ -112,7 +113,7 @@ fn inside_over_veth() {
     let datapath = open(&ports, 1, PollMode::Auto);
     let (mut streams, numbers) = of_each_kind();
     for stream in &mut streams {
-        (stream.rx_port, stream.timing.rate) = (Some(1), Some(pps(2000)));
+        (stream.rx_port, stream.timing.rate) = (Some(PortIndex(1)), Some(pps(2000)));
     }
     let run = start(&datapath, by_tag(4, 50 * MS, 500 * MS, streams));
     wait_for(&run, RunState::Complete, 10);
@@ -141,7 +142,7 @@ fn what_a_tag_misses_of_its_stream_is_counted() {
 fn what_arrives_on_another_port_is_misdirected_and_has_no_tag() {
     let _turn = turn();
     let datapath = open(&[("a", PortDevice::Loopback), ("b", PortDevice::Loopback)], 1, PollMode::Busy);
-    let astray = StreamSpec { rx_port: Some(1), ..tagged(0, &[Tag::customer(5)], FieldProgram::default()) };
+    let astray = StreamSpec { rx_port: Some(PortIndex(1)), ..tagged(0, &[Tag::customer(5)], FieldProgram::default()) };
     let run = start(&datapath, by_tag(4, 0, 100 * MS, vec![astray]));
     wait_for(&run, RunState::Complete, 10);
     let counters = run.counters()[0].measured;
@@ -154,7 +155,7 @@ fn a_tag_is_reported_as_its_stream(workers: usize) {
     let _turn = turn();
     let datapath = open(&[("a", PortDevice::Loopback)], workers, PollMode::Busy);
     let done = Arc::new(Mutex::new(Done::default()));
-    datapath.disturb(0, disturbance(3, 20, Arc::clone(&done)));
+    datapath.disturb(PortIndex(0), disturbance(3, 20, Arc::clone(&done)));
     let (_, port_at) = frame(&[Tag::customer(5)]);
     let ports = Sequence::Random { min: 1024, max: 65_535, seed: 7 };
     let mut stream = tagged(0, &[Tag::customer(5)], program(ports, port_at));

@@ -7,6 +7,7 @@ use spate_engine::datapath::{
     Blueprint, Disturbance, FieldProgram, PollMode, PortDevice, RunState, Sequence, StreamReceive, StreamSpec,
     Template, Variable, Write,
 };
+use spate_engine::index::{PortIndex, StreamIndex, WorkerIndex};
 use spate_net::Trailer;
 use spate_stateful::random::Numbers;
 
@@ -113,10 +114,10 @@ fn it_is_by_workers_that_sleep_too() {
 fn reported_exactly(poll: PollMode) {
     let _turn = turn();
     let datapath = open(&[("a", PortDevice::Loopback)], 2, poll);
-    assert_eq!(datapath.ports()[0].rx_workers, [0, 1]);
-    assert_eq!(datapath.ports()[0].tx_workers, [0, 1]);
+    assert_eq!(datapath.ports()[0].rx_workers, [0, 1].map(WorkerIndex));
+    assert_eq!(datapath.ports()[0].tx_workers, [0, 1].map(WorkerIndex));
     let done = Arc::new(Mutex::new(Done::default()));
-    datapath.disturb(0, disturbance(1, 50, Arc::clone(&done)));
+    datapath.disturb(PortIndex(0), disturbance(1, 50, Arc::clone(&done)));
     let streams = vec![random_source_port(0, 300_000, 60, false), random_source_port(1, 200_000, 90, true)];
     let run = start(&datapath, spec(5, 0, Some(2000 * MS), streams));
     wait_for(&run, RunState::Complete, 20);
@@ -142,7 +143,7 @@ fn reported_exactly(poll: PollMode) {
     assert_eq!((a + b, port.rx_missed, port.foreign_packets), (sent - done.lost + done.duplicated, 0, 0));
     for (index, counters) in run.counters().iter().enumerate() {
         let c = counters.measured;
-        let delays = run.delays(&[index]).unwrap();
+        let delays = run.delays(&[StreamIndex(index)]).unwrap();
         assert_eq!((delays.count, delays.negative, delays.unknown), (c.rx_packets - c.duplicates, 0, 0));
         assert_eq!(run.distribution(index).total(), delays.count);
     }
@@ -171,7 +172,7 @@ fn what_a_wire_doubles_and_reorders_is_reported_by_one_worker_too() {
     let _turn = turn();
     let datapath = open(&[("a", PortDevice::Loopback)], 1, PollMode::Busy);
     let done = Arc::new(Mutex::new(Done::default()));
-    datapath.disturb(0, disturbance(9, 20, Arc::clone(&done)));
+    datapath.disturb(PortIndex(0), disturbance(9, 20, Arc::clone(&done)));
     let run = start(&datapath, spec(5, 0, Some(500 * MS), vec![random_source_port(0, 400_000, 60, false)]));
     wait_for(&run, RunState::Complete, 20);
     let done = *done.lock().unwrap();

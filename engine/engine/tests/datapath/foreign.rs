@@ -6,6 +6,7 @@ use spate_engine::datapath::{
     Allowed, Blueprint, ClockError, Datapath, LimitUnit, MaxRate, Measure, PollMode, PortCounters, PortDevice,
     ReferenceClock, Reflector, RunState, StreamReceive, StreamSpec, Swap, Template, Transmit,
 };
+use spate_engine::index::{PortIndex, StreamIndex, WorkerIndex};
 
 use crate::{
     kernel::run_inside,
@@ -41,7 +42,8 @@ fn receivers_measure_what_others_send() {
 fn inside_receivers() {
     let datapath = two_ports();
     let mut receiving = spec(2, 0, None, vec![]);
-    receiving.measure = Measure { receivers: vec![1, 0], clock_bound_ns: Some(1000), ..Measure::default() };
+    receiving.measure =
+        Measure { receivers: vec![PortIndex(1), PortIndex(0)], clock_bound_ns: Some(1000), ..Measure::default() };
     let receiver = start(&datapath, receiving);
     wait_for(&receiver, RunState::Running, 2);
     // What pktgen would have written just now.
@@ -64,7 +66,7 @@ fn inside_receivers() {
     let total = received[0].total();
     // A packet with a trailer of a run here is not foreign.
     assert_eq!((total.packets, total.bytes), (2000, 2000 * 64));
-    assert_eq!(received[0].workers.iter().map(|(w, a)| (*w, a.packets)).collect::<Vec<_>>(), [(1, 2000)]);
+    assert_eq!(received[0].workers.iter().map(|(w, a)| (*w, a.packets)).collect::<Vec<_>>(), [(WorkerIndex(1), 2000)]);
     assert_eq!(received[1].total().packets, 0);
     assert_eq!((total.inter_arrival.count, total.jitter.count, total.latency.count), (1999, 1998, 1000));
     // 2000 packets in a second, in pairs.
@@ -99,11 +101,11 @@ fn udp_between(id: u16, ports: (usize, Option<usize>), rate: u64, macs: [[u8; 6]
     let mut frame = plain.template.frame().to_vec();
     frame[..12].copy_from_slice(macs.as_flattened());
     let template = Template::new(&Blueprint { frame, flow, ..Blueprint::default() }).unwrap();
-    StreamSpec { template, rx_port: ports.1, ..plain }
+    StreamSpec { template, rx_port: ports.1.map(PortIndex), ..plain }
 }
 
 fn reflector(port: usize, swap: Swap) -> Reflector {
-    Reflector { port, swap, any_mac: false, allowed: Allowed::default() }
+    Reflector { port: PortIndex(port), swap, any_mac: false, allowed: Allowed::default() }
 }
 
 /// Packets that a port sent back, and those that it did not, since `before`.
@@ -347,7 +349,7 @@ fn inside_reference() {
     assert!(starts[0].abs_diff(starts[1] + 4 * SECOND) < 10 * MS, "by their own wall clocks: {starts:?}");
     for run in &runs {
         wait_for(run, RunState::Complete, 5);
-        let delays = run.delays(&[0]).unwrap();
+        let delays = run.delays(&[StreamIndex(0)]).unwrap();
         println!("bound {bound} ns, {delays:?}");
         assert_eq!((delays.count, delays.between_engines, delays.unknown), (1000, 1000, 0));
         assert_eq!((delays.negative > 0, run.distribution(0).total()), (delays.min_ns == 0, 1000));
@@ -385,7 +387,7 @@ fn inside_engines() {
             let c = run.counters()[0].measured;
             // Each sends its half, and receives the other's.
             assert_eq!((c.tx_packets, c.rx_packets, c.duplicates, c.out_of_order, c.misdirected), (500, 500, 0, 0, 0));
-            let delays = run.delays(&[0]).unwrap();
+            let delays = run.delays(&[StreamIndex(0)]).unwrap();
             assert_eq!(delays.differences, 499);
             assert!(delays.difference_sum_ns > 0);
             let known = run.distribution(0).total();

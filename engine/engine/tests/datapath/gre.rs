@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use spate_engine::datapath::{Blueprint, PollMode, RunState, Template};
+use spate_engine::index::PortIndex;
 use spate_net::{
     Headers,
     ip::Fixed,
@@ -82,7 +83,7 @@ fn complete(workers: usize, scenario: Scenario) {
             && of.len == inner.len()
     };
     datapath.disturb(
-        0,
+        PortIndex(0),
         Box::new(move |burst: &[(&[u8], usize)]| (0..burst.len()).filter(|at| right(burst[*at].0)).collect()),
     );
     let run = start(&datapath, emulated(&datapath, 7, Some(1000 * MS), scenario));

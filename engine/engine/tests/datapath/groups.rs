@@ -6,6 +6,7 @@ use spate_engine::datapath::{
     Blueprint, CaptureSpec, Captured, Datapath, Direction, FieldProgram, Gap, Next, OpenError, PollMode, PortDevice,
     RunState, Sequence, StreamReceive, StreamSpec, StreamTiming, Successor, Template, Transmit, Variable, Write,
 };
+use spate_engine::index::{PortIndex, WorkerIndex, WorkerRange};
 use spate_filter::{Instruction, Program};
 use spate_stateful::{Count, Protocol, Scenario};
 
@@ -23,20 +24,25 @@ fn four(device: &PortDevice) -> [(&'static str, PortDevice); 4] {
     ["east", "west", "north", "south"].map(|name| (name, device.clone()))
 }
 
+fn numbers(workers: &[WorkerIndex]) -> Vec<usize> {
+    workers.iter().map(|worker| worker.0).collect()
+}
+
 #[test]
 fn workers_have_queues_of_the_ports_of_their_group_only() {
     let _turn = turn();
     let ports = [("a", PortDevice::Loopback), ("b", PortDevice::Null), ("c", PortDevice::Loopback)];
     let datapath = open_groups(&ports, &[(&[2], 1), (&[0, 1], 3)]);
-    let served: Vec<_> = datapath.ports().iter().map(|p| (p.workers.clone(), p.tx_workers.clone())).collect();
-    assert_eq!(served, [(1..4, vec![1, 2, 3]), (1..4, vec![1, 2, 3]), (0..1, vec![0])]);
+    let served: Vec<_> = datapath.ports().iter().map(|p| (p.workers.clone(), numbers(&p.tx_workers))).collect();
+    let group = |first, count| WorkerRange::new(WorkerIndex(first), count);
+    assert_eq!(served, [(group(1, 3), vec![1, 2, 3]), (group(1, 3), vec![1, 2, 3]), (group(0, 1), vec![0])]);
     let receiving: Vec<_> =
-        datapath.ports().iter().map(|p| p.rx_workers.iter().copied().collect::<BTreeSet<_>>()).collect();
+        datapath.ports().iter().map(|p| numbers(&p.rx_workers).into_iter().collect::<BTreeSet<_>>()).collect();
     assert_eq!([&receiving[0], &receiving[2]], [&BTreeSet::from([1, 2, 3]), &BTreeSet::from([0])]);
     // Without groups all serve all.
     drop(datapath);
     let datapath = open(&ports, 2, PollMode::Adaptive);
-    assert!(datapath.ports().iter().all(|port| port.workers == (0..2) && port.tx_workers == [0, 1]));
+    assert!(datapath.ports().iter().all(|port| port.workers == group(0, 2) && numbers(&port.tx_workers) == [0, 1]));
 }
 
 #[test]
@@ -78,7 +84,11 @@ fn streams_bursts_and_replays_are_shared_out_over_the_group_of_their_port() {
     let streams = vec![
         stream(1, 0, Some(0), 60, pps(20_000)),
         stream(2, 1, Some(1), 60, pps(10_000)),
-        StreamSpec { tx_port: 2, rx_port: Some(2), ..replaying(3, held(100, MS, |_| 80), Gap::Captured, Some(2)) },
+        StreamSpec {
+            tx_port: PortIndex(2),
+            rx_port: Some(PortIndex(2)),
+            ..replaying(3, held(100, MS, |_| 80), Gap::Captured, Some(2))
+        },
         StreamSpec {
             timing: burst(10, Some(Successor { next: Next::Scheduled(4), times: Some(1) }), false),
             ..stream(4, 3, Some(3), 60, pps(10_000))
@@ -119,7 +129,10 @@ fn numbered(id: u16, port: usize) -> StreamSpec {
 fn packets_sent(datapath: &Datapath) -> Vec<Vec<Vec<u8>>> {
     let all = Program::new(&[Instruction { code: 6, jt: 0, jf: 0, k: 65_535 }]).unwrap();
     let capture = |port| {
-        datapath.capture(port, CaptureSpec { filter: all.clone(), direction: Some(Direction::Tx), snap_len: 65_535 })
+        datapath.capture(
+            PortIndex(port),
+            CaptureSpec { filter: all.clone(), direction: Some(Direction::Tx), snap_len: 65_535 },
+        )
     };
     let mut captures: Vec<_> = (0..4).map(capture).collect();
     let run = start(datapath, spec(1, 0, Some(200 * MS), (0..4).map(|port| numbered(port as u16, port)).collect()));
@@ -233,7 +246,8 @@ fn inside_across() {
     ];
     // A kernel interface is used by one worker of its group.
     let datapath = open_groups(&ports, &[(&[2, 0], 2), (&[1], 2)]);
-    let used: Vec<_> = datapath.ports().iter().map(|port| (port.tx_workers.clone(), port.rx_workers.clone())).collect();
+    let used: Vec<_> =
+        datapath.ports().iter().map(|port| (numbers(&port.tx_workers), numbers(&port.rx_workers))).collect();
     assert_eq!(used[..2], [(vec![0], vec![0]), (vec![2], vec![2])]);
     // Latency is measured by one, the other counts by trailer alone; clients are in the east, their servers in the west.
     let delayed = StreamReceive { histogram: Some(0), ..StreamReceive::default() };
@@ -258,7 +272,7 @@ fn inside_across() {
     }
     assert_eq!(run.distribution(0).total(), 10_000);
     assert_all_complete(&run.template_counters(), 200);
-    let placed: Vec<_> = run.steering().iter().map(|s| (s.worker, s.rss > 0, s.placed > 0)).collect();
+    let placed: Vec<_> = run.steering().iter().map(|s| (s.worker.0, s.rss > 0, s.placed > 0)).collect();
     assert_eq!(placed, [(0, true, false), (2, false, true)]);
     let idle = |worker: usize| datapath.worker_counters()[worker].tx_packets == 0;
     assert_eq!([0, 1, 2, 3].map(idle), [false, true, false, true]);

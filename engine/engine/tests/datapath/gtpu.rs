@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use spate_engine::datapath::{Blueprint, PollMode, RunState, Template};
+use spate_engine::index::PortIndex;
 use spate_net::{Headers, checksum};
 use spate_stateful::{
     Count, Protocol, Scenario,
@@ -48,7 +49,7 @@ fn complete(workers: usize, poll: PollMode, scenario: Scenario) {
         (udp, frame[at + 2..at + 4] == 2152u16.to_be_bytes(), frame[at + 9]) == (17, true, 255)
     };
     datapath.disturb(
-        0,
+        PortIndex(0),
         Box::new(move |burst: &[(&[u8], usize)]| (0..burst.len()).filter(|at| inside(burst[*at].0)).collect()),
     );
     let protocol = scenario.templates[0].protocol;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Delays: every packet of the measured phase has one, duplicates have none, sums and histograms agree.
 use spate_engine::datapath::{Datapath, PollMode, PortDevice, RunSpec, RunState, StreamReceive, StreamSpec};
+use spate_engine::index::StreamIndex;
 use spate_stateful::Protocol;
 
 use crate::{
@@ -36,7 +37,7 @@ fn delays_are_all_there(datapath: &Datapath, workers: usize) -> Result<(), Strin
     for (index, packets) in all {
         let c = run.counters()[index].measured;
         assert_eq!((c.tx_packets, c.rx_packets, c.duplicates), (packets, packets, 0));
-        let delays = run.delays(&[index]).unwrap();
+        let delays = run.delays(&[StreamIndex(index)]).unwrap();
         assert_eq!((delays.count, delays.negative, delays.unknown), (packets, 0, 0));
         let mean = delays.sum_ns / delays.count;
         assert!(delays.min_ns > 0 && delays.min_ns <= mean && mean <= delays.max_ns, "{delays:?}");
@@ -50,8 +51,8 @@ fn delays_are_all_there(datapath: &Datapath, workers: usize) -> Result<(), Strin
     }
     assert_eq!(run.distribution(0).total(), 150_000);
     assert_eq!(run.distribution(1).total(), 25_000);
-    assert_eq!(run.delays(&[0, 1]).unwrap().count, 150_000);
-    assert!(run.delays(&[3]).is_none());
+    assert_eq!(run.delays(&[StreamIndex(0), StreamIndex(1)]).unwrap().count, 150_000);
+    assert!(run.delays(&[StreamIndex(3)]).is_none());
     // All packets come in on one queue here, so that one worker counts.
     assert_eq!(run.histogram_bytes(), 2 * (2048 + 25 * 1024) * 8);
     let median = run.distribution(0).quantile(500_000);
@@ -82,7 +83,7 @@ fn delays_beside_flows(datapath: &Datapath, workers: usize) -> Result<(), String
     }
     assert_all_complete(&templates, 2000);
     assert_eq!((stream.tx_packets, stream.rx_packets), (1000, 1000));
-    let delays = run.delays(&[0]).unwrap();
+    let delays = run.delays(&[StreamIndex(0)]).unwrap();
     assert_eq!((delays.count, delays.negative, delays.unknown), (1000, 0, 0));
     // The first packet of each sender is compared with nothing.
     assert_eq!(delays.differences, 1000 - workers as u64);

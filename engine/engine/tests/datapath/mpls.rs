@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use spate_engine::datapath::{Blueprint, PollMode, RunState, Template};
+use spate_engine::index::PortIndex;
 use spate_net::{
     ethernet::Link,
     ip::Fixed,
@@ -78,7 +79,7 @@ fn complete(workers: usize, popped: bool, scenario: Scenario) {
         Tags::of(frame) == Some(tags) && frame[..12] == [mac, mac].concat() && labels == expected
     };
     datapath.disturb(
-        0,
+        PortIndex(0),
         Box::new(move |burst: &[(&[u8], usize)]| (0..burst.len()).filter(|at| right(burst[*at].0)).collect()),
     );
     let run = start(&datapath, emulated(&datapath, 7, Some(1000 * MS), scenario));

@@ -210,11 +210,13 @@ fn inside_streams() {
             let streams = vec![stream(1, 0, Some(1), 60, pps(RATE)), stream(2, 1, Some(0), 594, pps(RATE))];
             blacked_out_by_seed(&datapath, seed, spec(seed as u16, 0, None, streams), |run, passed, blackouts| {
                 for direction in 0..2 {
-                    agree(&run.outage(&[direction]).unwrap(), passed, direction, blackouts)?;
+                    agree(&run.outage(&[StreamIndex(direction)]).unwrap(), passed, direction, blackouts)?;
                 }
                 // Both directions are blacked out at the same time: so is the group of both streams.
-                let both = run.outage(&[0, 1]).unwrap().silence.longest().map_or(0, Span::len_ns);
-                let each = [0, 1].map(|i| run.outage(&[i]).unwrap().silence.longest().map_or(0, Span::len_ns));
+                let both =
+                    run.outage(&[StreamIndex(0), StreamIndex(1)]).unwrap().silence.longest().map_or(0, Span::len_ns);
+                let each =
+                    [0, 1].map(|i| run.outage(&[StreamIndex(i)]).unwrap().silence.longest().map_or(0, Span::len_ns));
                 let least = each[0].min(each[1]);
                 if both > least || both + GAP_NS < least { Err(format!("{both} of {each:?}")) } else { Ok(()) }
             })
@@ -242,7 +244,7 @@ fn inside_edges() {
         ];
         let streams = vec![stream(1, 0, Some(1), 60, pps(RATE))];
         blacked_out(&datapath, [starts_ns, ends_ns], &spans, spec(7, 0, None, streams), |run, passed| {
-            let outage = run.outage(&[0]).unwrap();
+            let outage = run.outage(&[StreamIndex(0)]).unwrap();
             let instants = &passed.instants[0];
             let after = instants.iter().find(|at| **at > began_ns).unwrap() - began_ns;
             let last = instants.last().unwrap() - began_ns;
@@ -321,7 +323,7 @@ fn inside_paused_streams() {
         thread::sleep(Duration::from_millis(200));
         run.update(&[StreamIndex(0)], Change::Paused(false), 0).unwrap();
         wait_for(&run, RunState::Complete, 5);
-        let outages = [0, 1].map(|stream| run.outage(&[stream]).unwrap());
+        let outages = [0, 1].map(|stream| run.outage(&[StreamIndex(stream)]).unwrap());
         run.remove();
         for outage in &outages {
             let longest = outage.silence.longest().unwrap();

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use spate_dpdk::Burst;
 use spate_engine::datapath::{Blueprint, PollMode, PortDevice, RunState, Sequence, Template, Variable, Write};
+use spate_engine::index::PortIndex;
 use spate_net::Trailer;
 
 use crate::setup::{MS, open, pps, spec, start, stream, turn};
@@ -29,7 +30,7 @@ fn random(min: u64, max: u64) -> Vec<Variable> {
 fn packets_have_their_own_payload_whatever_their_buffers_held() {
     let _turn = turn();
     let datapath = open(&[("out", PortDevice::Outlet)], 1, PollMode::Busy);
-    let (mut queues, _registered) = datapath.outlet(0).unwrap();
+    let (mut queues, _registered) = datapath.outlet(PortIndex(0)).unwrap();
     let blueprint = |id, len| Blueprint { frame: filled(id, len), ..Blueprint::default() };
     let mut with_field = blueprint(3, 594);
     with_field.program.variables = random(0, u64::MAX);

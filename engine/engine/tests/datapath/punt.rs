@@ -3,6 +3,7 @@
 use std::process::{Child, Command};
 
 use spate_engine::datapath::{Link, OpenError, PollMode, PortDevice, Punt, RunState};
+use spate_engine::index::PortIndex;
 
 use crate::{
     kernel::{answered, run, run_inside},
@@ -130,6 +131,6 @@ fn inside_no_address() {
     datapath.join(vec![("east".into(), punt("bgp", "arp"))]).unwrap();
     let mut packet = vec![0; 60];
     packet[12..15].copy_from_slice(&[8, 0, 0x45]);
-    let problem = datapath.next_hops(&[(0, &packet)]).remove(0).unwrap_err().to_string();
+    let problem = datapath.next_hops(&[(PortIndex(0), &packet)]).remove(0).unwrap_err().to_string();
     assert!(problem.contains("port east: the port has no IPv4 address: give it one"), "{problem}");
 }

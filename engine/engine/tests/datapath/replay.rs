@@ -14,7 +14,7 @@ use spate_engine::datapath::{
     Transmit,
 };
 
-use spate_engine::index::StreamIndex;
+use spate_engine::index::{PortIndex, StreamIndex};
 
 use crate::kernel::run_inside;
 use crate::setup::{MS, assert_all_received, open, pps, spec, start, stream, turn, undisturbed, wait_for};
@@ -126,7 +126,7 @@ fn halves(to: [usize; 2]) -> Vec<StreamSpec> {
     };
     let from = |(tx_port, responder)| {
         let replay = replaying(tx_port as u16 + 1, half(responder), Gap::Captured, None);
-        StreamSpec { tx_port, rx_port: Some(to[tx_port]), ..replay }
+        StreamSpec { tx_port: PortIndex(tx_port), rx_port: Some(PortIndex(to[tx_port])), ..replay }
     };
     [(0, false), (1, true)].map(from).into()
 }

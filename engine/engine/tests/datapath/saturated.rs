@@ -6,6 +6,7 @@ use std::{
 };
 
 use spate_engine::datapath::{PollMode, RunState};
+use spate_engine::index::PortIndex;
 
 use crate::{
     setup::{MS, pps, spec, start, stream, turn, wait_for},
@@ -57,7 +58,7 @@ fn a_worker_that_hangs_holds_no_run_open_and_is_named() {
         drop(changed.wait_while(is_free.lock().unwrap(), |is_free| !*is_free));
         (0..frames.len()).collect()
     };
-    datapath.disturb(0, Box::new(hang));
+    datapath.disturb(PortIndex(0), Box::new(hang));
     let run = start(&datapath, spec(7, 0, Some(100 * MS), vec![stream(10, 0, Some(0), 60, pps(1000))]));
     let since = Instant::now();
     wait_for(&run, RunState::Complete, 20);

@@ -12,6 +12,7 @@ use spate_engine::datapath::{
     PortDevice, Rate, Run, RunError, RunSpec, RunState, StampedBy, StreamReceive, StreamSpec, StreamTiming, Template,
     Timing, UseOffloads, WorkerGroup,
 };
+use spate_engine::index::PortIndex;
 
 pub const MS: u64 = 1_000_000;
 /// Packet memory, in bytes.
@@ -50,7 +51,10 @@ pub fn open_groups(ports: &[(&str, PortDevice)], groups: &[(&[usize], usize)]) -
 
 /// The same, or why not.
 pub fn try_groups(ports: &[(&str, PortDevice)], groups: &[(&[usize], usize)]) -> Result<Datapath, OpenError> {
-    let group = |&(ports, workers): &(&[usize], usize)| WorkerGroup { ports: ports.to_vec(), workers };
+    let group = |&(ports, workers): &(&[usize], usize)| WorkerGroup {
+        ports: ports.iter().copied().map(PortIndex).collect(),
+        workers,
+    };
     let worker_groups: Vec<_> = groups.iter().map(group).collect();
     let workers = worker_groups.iter().map(|group| group.workers).sum();
     Datapath::open_without_own_cpus(Config {
@@ -101,8 +105,8 @@ pub fn stream(id: u16, tx_port: usize, rx_port: Option<usize>, len: usize, rate:
     StreamSpec {
         name: format!("s{id}"),
         id,
-        tx_port,
-        rx_port,
+        tx_port: PortIndex(tx_port),
+        rx_port: rx_port.map(PortIndex),
         part: Some((0, 1)),
         template,
         replay: None,

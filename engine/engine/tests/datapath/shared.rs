@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use spate_engine::{
     control::next_hop,
-    datapath::{Datapath, OnLink, PollMode, PortDevice, RunState, TemplateCounters},
+    datapath::{Datapath, PollMode, PortDevice, RunState, TemplateCounters},
 };
 use spate_stateful::{Count, Part, Protocol, Scenario};
 
 use crate::{
+    answers::on_link,
     kernel::{answered, run, run_inside},
     setup::{MS, open, wait_for},
     slow::{link, output},
@@ -100,9 +101,8 @@ fn inside_bridge() {
             let mut spec = emulated(datapath, 5, Some(1000 * MS), part(index));
             spec.share = (index, ENGINES);
             let stateful = spec.stateful.as_mut().unwrap();
-            stateful.links = found.links;
-            stateful.on_link =
-                OnLink { neighbours: found.neighbours, hops: found.hops, gateways: found.gateways, holding: None };
+            stateful.links.clone_from(&found.links);
+            stateful.on_link = on_link(found);
             datapath.prepare(spec).unwrap()
         })
         .collect();

@@ -8,6 +8,7 @@ use std::{
 };
 
 use spate_engine::datapath::{Blueprint, Datapath, Hop, Link, PollMode, PortDevice, RunState, StreamSpec, Template};
+use spate_engine::index::PortIndex;
 use spate_neighbour::{Config, Ping, PingEvent};
 
 use crate::{
@@ -84,7 +85,7 @@ fn inside_ping() {
     let mut to_far_v6 = vec![0; 60];
     to_far_v6[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
     to_far_v6[38] = 0x20;
-    let hops = datapath.next_hops(&[(0, &to_peer), (0, &to_far), (0, &to_far_v6)]);
+    let hops = datapath.next_hops(&[&to_peer, &to_far, &to_far_v6].map(|packet| (PortIndex(0), &packet[..])));
     let by = |neighbour: &str| Ok(Hop { mac: mac_bytes(&theirs), neighbour: Some(neighbour.parse().unwrap()) });
     assert_eq!(hops, ["198.18.0.2", "198.18.0.2", "2001:db8::2"].map(by));
     let port = &datapath.ports()[0];
@@ -103,7 +104,7 @@ fn inside_ping() {
     // Nobody answers for addresses that are not the port's.
     let answer = output(&["busybox", "ping", "-c", "1", "-W", "1", "198.18.0.78"]);
     assert!(answer.contains("100% packet loss"), "{answer}");
-    let problem = datapath.next_hops(&[(0, &packet([198, 18, 0, 99]))]).remove(0).unwrap_err().to_string();
+    let problem = datapath.next_hops(&[(PortIndex(0), &packet([198, 18, 0, 99]))]).remove(0).unwrap_err().to_string();
     assert_eq!(
         problem,
         "port east: next hop 198.18.0.99 did not answer 4 ARP requests within 3 s (port's addresses: 198.18.0.1/24, \
@@ -215,7 +216,7 @@ fn inside_moves() {
     let datapath = east(with_gateways(link(&["198.18.0.1/24"], None), "198.18.0.2", None));
     let (one, backup, other) = (mac_bytes(&mac_of("sp1")), mac_bytes(&mac_of("mv1")), [2, 0x99, 0, 0, 0, 1]);
     let packets = [packet([48, 0, 0, 1]), packet([198, 18, 0, 3])];
-    let hops = datapath.next_hops(&[(0, &packets[0]), (0, &packets[1])]);
+    let hops = datapath.next_hops(&[(PortIndex(0), &packets[0]), (PortIndex(0), &packets[1])]);
     let [gateway, peer] = [0, 1].map(|n| hops[n].clone().unwrap());
     assert_eq!((gateway.mac, peer.mac), (one, one));
 
@@ -274,7 +275,7 @@ fn inside_vlan() {
         let mut datapath = open(&ports, 1, PollMode::Auto);
         let east = with_gateways(link(&["198.18.0.1/24"], Some(100)), "198.18.0.2", None);
         datapath.join(vec![("east".into(), east), ("west".into(), link(&["198.18.0.2/24"], vlan))]).unwrap();
-        let hop = datapath.next_hops(&[(0, &packet([48, 0, 0, 1]))]).remove(0);
+        let hop = datapath.next_hops(&[(PortIndex(0), &packet([48, 0, 0, 1]))]).remove(0);
         match heard {
             true => assert_eq!(hop.unwrap().mac, mac_bytes(&mac_of("sp1"))),
             false => assert!(hop.unwrap_err().to_string().contains("in VLAN 100"), "VLAN {vlan:?}"),
@@ -296,7 +297,7 @@ fn the_port_pings_the_kernel(datapath: &Datapath) {
         hop_limit,
     };
     let events = |ping: Ping| {
-        let mut events = datapath.ping(0, ping).unwrap();
+        let mut events = datapath.ping(PortIndex(0), ping).unwrap();
         std::iter::from_fn(move || events.blocking_recv()).collect::<Vec<_>>()
     };
     for to in ["198.18.0.2", "2001:db8::2"] {
@@ -327,6 +328,6 @@ fn the_port_pings_the_kernel(datapath: &Datapath) {
 fn ports_without_addresses_find_no_next_hop() {
     let _turn = turn();
     let datapath = open(&[("a", PortDevice::Loopback)], 1, PollMode::Busy);
-    let problem = datapath.next_hops(&[(0, &packet([198, 18, 0, 2]))]).remove(0).unwrap_err().to_string();
+    let problem = datapath.next_hops(&[(PortIndex(0), &packet([198, 18, 0, 2]))]).remove(0).unwrap_err().to_string();
     assert!(problem.contains("has no address to find a next hop from"), "{problem}");
 }

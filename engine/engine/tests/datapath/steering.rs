@@ -3,15 +3,19 @@
 use std::sync::Arc;
 
 use spate_engine::datapath::{Blueprint, PollMode, Run, RunState, Steering, Template};
+use spate_engine::index::{PortIndex, WorkerIndex};
 use spate_net::{checksum, spread};
 use spate_stateful::{Count, Instruction, Protocol, pool::SourcePorts};
 
 use crate::setup::{MS, pps, start, stream, turn, wait_for};
 use crate::stateful::{assert_all_complete, emulated, loopback, over_v4, program, scenario, v4};
 
+/// No packets.
+const NONE: Steering = Steering { worker: WorkerIndex(0), rss: 0, placed: 0, handed_off: 0, handoff_lost: 0 };
+
 fn sum(run: &Run) -> Steering {
-    run.steering().into_iter().fold(Steering::default(), |sum, s| Steering {
-        worker: 0,
+    run.steering().into_iter().fold(NONE, |sum, s| Steering {
+        worker: NONE.worker,
         rss: sum.rss + s.rss,
         placed: sum.placed + s.placed,
         handed_off: sum.handed_off + s.handed_off,
@@ -34,7 +38,7 @@ fn where_the_device_hashes_as_is_computed_no_packet_is_handed_over() {
         wait_for(&run, RunState::Complete, 10);
         assert_all_complete(&run.template_counters(), 100);
         let [clients, servers] = received(&run);
-        let expected = Steering { rss: clients, placed: servers, ..Steering::default() };
+        let expected = Steering { rss: clients, placed: servers, ..NONE };
         assert_eq!(sum(&run), expected);
         // Both have some.
         assert!(run.steering().iter().all(|s| s.rss > 0 && s.placed > 0), "{:?}", run.steering());
@@ -52,7 +56,7 @@ fn where_the_device_hashes_otherwise_packets_reach_their_flows_all_the_same() {
     let _turn = turn();
     for (protocol, poll) in [(Protocol::Tcp, PollMode::Busy), (Protocol::Udp, PollMode::Adaptive)] {
         let datapath = loopback(2, poll);
-        datapath.spread(0, Box::new(otherwise));
+        datapath.spread(PortIndex(0), Box::new(otherwise));
         let run = start(&datapath, emulated(&datapath, 7, Some(500 * MS), over_v4(protocol, 200)));
         wait_for(&run, RunState::Complete, 10);
         assert_all_complete(&run.template_counters(), 100);

@@ -12,16 +12,13 @@ use std::time::Duration;
 use spate_engine::{
     control::next_hop,
     datapath::{Blueprint, Datapath, Holding, Link, PollMode, PortDevice, RunSpec, RunState, Template},
+    index::PortIndex,
 };
 use spate_net::{
     Headers,
     vlan::{self, SERVICE, Tag, Tags},
 };
-use spate_stateful::{
-    Address, Pool, Protocol, Scenario, WeightedPool,
-    envelope::{Access, GatewayMac},
-    pool::Order,
-};
+use spate_stateful::{Address, Pool, Protocol, Scenario, WeightedPool, envelope::Access, pool::Order};
 
 use crate::answers::resolved;
 use crate::gtpu::tunnels;
@@ -83,7 +80,7 @@ fn complete(workers: usize, scenario: Scenario) {
         Tags::of(frame) == Some(tags) && frame[..6] == frame[6..12]
     };
     datapath.disturb(
-        0,
+        PortIndex(0),
         Box::new(move |burst: &[(&[u8], usize)]| (0..burst.len()).filter(|at| right(burst[*at].0)).collect()),
     );
     let run = start(&datapath, emulated(&datapath, 7, Some(1000 * MS), scenario));
@@ -115,7 +112,7 @@ fn tunnels_of_clients_in_vlans_are_within_the_tags() {
     let datapath = loopback(2, PollMode::Busy);
     let right = move |frame: &[u8]| Tags::of(frame) == Some(expected(&outside, frame).0);
     datapath.disturb(
-        0,
+        PortIndex(0),
         Box::new(move |burst: &[(&[u8], usize)]| (0..burst.len()).filter(|at| right(burst[*at].0)).collect()),
     );
     let run = start(&datapath, emulated(&datapath, 7, Some(1000 * MS), scenario));
@@ -228,8 +225,8 @@ fn inside_found() {
         let mut captures = ["sp0", "sp1"].map(|interface| captured(&file(interface), interface, 500));
         let (spec, holding) = found(&datapath, all);
         let gateways = &spec.stateful.as_ref().unwrap().on_link.gateways;
-        let of = |pool| GatewayMac { port: 0, pool, mac: macs[1] };
-        assert_eq!(gateways[..], if mirror { vec![of(0), of(2)] } else { vec![of(0)] });
+        let gateways: Vec<_> = gateways.iter().map(|gateway| (gateway.pool.0, gateway.mac)).collect();
+        assert_eq!(gateways, if mirror { vec![(0, macs[1]), (2, macs[1])] } else { vec![(0, macs[1])] });
         let run = start(&datapath, spec);
         wait_for(&run, RunState::Complete, 10);
         assert_all_complete(&run.template_counters(), 200);
@@ -275,36 +272,39 @@ type Stick = (Tags, [u8; 4], u8);
 const ROUTER: [u8; 6] = [2, 7, 0, 0, 0, 1];
 
 /// What a router has returned: answers to who asked for its addresses, and by link the stations (IPv4 address and port) that packets came
-/// from.
+/// from, and the MACs that they were sent to.
 #[derive(Default)]
 struct Returned {
     answers: u64,
     stations: [HashSet<[u8; 6]>; 3],
+    macs: [HashSet<[u8; 6]>; 3],
 }
 
 /// What a router sends back to where a frame came from: its answer to who asks for its address on a link, or the packet in the tags of the
-/// link that its destination is behind.
-fn routed(links: &[Stick; 3], frame: &[u8], returned: &mut Returned) -> Option<Vec<u8>> {
+/// link that its destination is behind. `macs` are those of its links; it still takes what is sent to `ROUTER`.
+fn routed(links: &[Stick; 3], macs: &[[u8; 6]; 3], frame: &[u8], returned: &mut Returned) -> Option<Vec<u8>> {
     let tags = Tags::of(frame)?;
     let from = links.iter().position(|(link, ..)| *link == tags).expect("no other tags are sent");
     let (_, own, network) = &links[from];
     let station = &frame[6..12];
-    let in_tags = |tags: Tags, packet: &[&[u8]]| {
-        let tags: Vec<u8> = tags.as_slice().iter().flat_map(|tag| tag.bytes()).collect();
-        [station, &ROUTER, &tags, &packet.concat()].concat()
+    let on_link = |link: usize, packet: &[&[u8]]| {
+        let tags: Vec<u8> = links[link].0.as_slice().iter().flat_map(|tag| tag.bytes()).collect();
+        [station, &macs[link], &tags, &packet.concat()].concat()
     };
     match &frame[12 + vlan::LEN * tags.as_slice().len()..] {
         // What is asked for is the last of 28 bytes, and who asks begins with the ninth.
         [8, 6, arp @ ..] if arp[6..8] == [0, 1] && arp[24..28] == *own => {
-            let answer: [&[u8]; 6] = [&[8, 6], &arp[..6], &[0, 2], &ROUTER, own, &arp[8..18]];
+            let answer: [&[u8]; 6] = [&[8, 6], &arp[..6], &[0, 2], &macs[from], own, &arp[8..18]];
             returned.answers += 1;
-            Some(in_tags(tags, &answer))
+            Some(on_link(from, &answer))
         }
         packet @ [8, 0, ip @ ..] => {
-            assert_eq!((&frame[..6], ip[12]), (&ROUTER[..], *network), "in {tags:?}");
-            let (to, ..) = links.iter().find(|(.., network)| *network == ip[16])?;
+            let mac: [u8; 6] = frame[..6].try_into().unwrap();
+            assert!([ROUTER, macs[from]].contains(&mac) && ip[12] == *network, "{mac:x?}, in {tags:?}");
+            let to = links.iter().position(|(.., network)| *network == ip[16])?;
             returned.stations[from].insert([&ip[12..16], &ip[20..22]].concat().try_into().unwrap());
-            Some(in_tags(*to, &[packet]))
+            returned.macs[from].insert(mac);
+            Some(on_link(to, &[packet]))
         }
         _ => None,
     }
@@ -313,6 +313,10 @@ fn routed(links: &[Stick; 3], frame: &[u8], returned: &mut Returned) -> Option<V
 /// A router on a stick at the kernel's end of the link, which returns frames to the port that they came from.
 struct Router {
     tcpdump: Child,
+    links: [Stick; 3],
+    /// By link.
+    macs: Arc<Mutex<[[u8; 6]; 3]>>,
+    socket: Arc<PacketSocket>,
     returned: Arc<Mutex<Returned>>,
 }
 
@@ -322,22 +326,35 @@ impl Router {
         let command = "-n -U --immediate-mode -B 8192 -s 0 -Q in -i sp1 -w -";
         let tcpdump =
             Command::new("tcpdump").args(command.split(' ')).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let mut this = Self { tcpdump: tcpdump.unwrap(), returned: Arc::default() };
+        let (socket, macs) = (Arc::new(PacketSocket::open("sp1").unwrap()), Arc::new(Mutex::new([ROUTER; 3])));
+        let mut this = Self { tcpdump: tcpdump.unwrap(), links, macs, socket, returned: Arc::default() };
         let mut file = BufReader::new(this.tcpdump.stdout.take().unwrap());
         // It captures once it has written the file's header.
         file.read_exact(&mut [0; 24]).unwrap();
-        let (socket, returned) = (PacketSocket::open("sp1").unwrap(), Arc::clone(&this.returned));
+        let (socket, macs) = (Arc::clone(&this.socket), Arc::clone(&this.macs));
+        let returned = Arc::clone(&this.returned);
         thread::spawn(move || {
             let mut header = [0; 16];
             while file.read_exact(&mut header).is_ok() {
                 let mut frame = vec![0; u32::from_le_bytes(*header[8..].first_chunk().unwrap()) as usize];
                 file.read_exact(&mut frame).unwrap();
-                if let Some(frame) = routed(&links, &frame, &mut returned.lock().unwrap()) {
+                let macs = *macs.lock().unwrap();
+                if let Some(frame) = routed(&links, &macs, &frame, &mut returned.lock().unwrap()) {
                     assert_eq!(socket.send(&[frame]).unwrap(), 1, "a veth takes all");
                 }
             }
         });
         this
+    }
+
+    /// Another station takes over the router's address on a link, and announces that (gratuitous ARP).
+    fn replace(&self, link: usize, mac: [u8; 6]) {
+        let (tags, own, _) = &self.links[link];
+        let tags: Vec<u8> = tags.as_slice().iter().flat_map(|tag| tag.bytes()).collect();
+        let arp: [&[u8]; 6] = [&[8, 6, 0, 1, 8, 0, 6, 4, 0, 1], &mac, own, &[0; 6], own, &[0; 18]];
+        let frame = [&[0xff; 6][..], &mac, &tags, &arp.concat()].concat();
+        self.macs.lock().unwrap()[link] = mac;
+        assert_eq!(self.socket.send(&[frame]).unwrap(), 1, "a veth takes all");
     }
 
     /// What it has returned since it was last asked.
@@ -377,11 +394,12 @@ fn inside_one_arm() {
         router.take();
         let (spec, holding) = found(&datapath, all);
         let on_link = &spec.stateful.as_ref().unwrap().on_link;
-        assert_eq!(on_link.gateways[..], [0, 2].map(|pool| GatewayMac { port: 0, pool, mac: ROUTER }));
+        let gateways: Vec<_> = on_link.gateways.iter().map(|gateway| (gateway.pool.0, gateway.mac)).collect();
+        assert_eq!(gateways, [(0, ROUTER), (2, ROUTER)]);
         let run = start(&datapath, spec);
         wait_for(&run, RunState::Complete, 10);
         assert_all_complete(&run.template_counters(), 200);
-        let Returned { answers, stations } = router.take();
+        let Returned { answers, stations, .. } = router.take();
         // Clients of both pools take turns; each flow has a port of its own. Servers have one port.
         assert_eq!(stations.map(|link| link.len()), [100, 100, 20], "{protocol:?}, {workers} workers");
         // Of what arrives, nothing but the answers of gateways is foreign.
@@ -390,6 +408,45 @@ fn inside_one_arm() {
         drop(holding);
         run.remove();
     }
+}
+
+/// Gateways in a VLAN and in QinQ with one MAC, of which that in the VLAN is replaced while flows are open.
+#[test]
+fn veth_clients_follow_the_gateway_of_their_vlan_to_another_mac() {
+    run_inside("vlans::inside_moving_gateway", "1508");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_moving_gateway() {
+    const NEW: [u8; 6] = [2, 7, 0, 0, 0, 2];
+    let vlan = Tags::from(Some(100));
+    let router =
+        Router::new([(vlan, [16, 0, 0, 254], 16), (qinq(), [17, 0, 0, 254], 17), (Tags::NONE, [10, 9, 0, 2], 48)]);
+    let mut datapath = open(&[("east", PortDevice::Kernel("sp0".into()))], 2, PollMode::Adaptive);
+    let mut east = link(&["10.9.0.1/16"], None);
+    east.config.gateway_v4 = Some("10.9.0.2".parse().unwrap());
+    datapath.join(vec![("east".into(), east)]).unwrap();
+    let mut all = over_v4(Protocol::Tcp, 400);
+    all.templates[0].looped = false;
+    all.pools[0].access = access(vlan, v4(16, 0, 0, 254));
+    let all = with_clients(all, v4(17, 0, 0, 1), access(qinq(), v4(17, 0, 0, 254)));
+    let (mut spec, holding) = found(&datapath, all);
+    spec.timing.duration_ns = Some(4000 * MS);
+    let run = start(&datapath, spec);
+    // A neighbor that was heard a moment ago is not replaced.
+    thread::sleep(Duration::from_millis(1500));
+    assert_eq!(router.take().macs.map(|macs| macs.into_iter().collect::<Vec<_>>()), [[ROUTER]; 3]);
+    router.replace(0, NEW);
+    thread::sleep(Duration::from_millis(500));
+    router.take();
+    wait_for(&run, RunState::Complete, 10);
+    assert_all_complete(&run.template_counters(), 1600);
+    let macs = router.take().macs.map(|macs| macs.into_iter().collect::<Vec<_>>());
+    assert_eq!(macs, [[NEW], [ROUTER], [ROUTER]]);
+    assert_eq!(datapath.neighbor_moves().collect::<Vec<_>>(), [("east", 1)]);
+    drop(holding);
+    run.remove();
 }
 
 fn gateways_of(pools: &[Pool]) -> usize {

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use spate_engine::datapath::{Blueprint, PollMode, RunState, Template};
+use spate_engine::index::PortIndex;
 use spate_net::{
     Headers,
     vlan::{SERVICE, Tag, Tags},
@@ -78,7 +79,7 @@ fn complete(workers: usize, scenario: Scenario) {
             && vni == 0x100 + client as u32
     };
     datapath.disturb(
-        0,
+        PortIndex(0),
         Box::new(move |burst: &[(&[u8], usize)]| (0..burst.len()).filter(|at| right(burst[*at].0)).collect()),
     );
     let run = start(&datapath, emulated(&datapath, 7, Some(1000 * MS), scenario));

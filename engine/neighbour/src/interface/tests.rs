@@ -45,6 +45,10 @@ fn talk(a: &mut Interface, b: &mut Interface, now: u64) -> Vec<Event> {
     events
 }
 
+fn untagged(address: IpAddr) -> Target {
+    Target { tags: Tags::NONE, address }
+}
+
 #[test]
 fn two_stations_find_each_other_by_arp_and_neighbour_discovery() {
     for (east, west, target) in [
@@ -56,7 +60,8 @@ fn two_stations_find_each_other_by_arp_and_neighbour_discovery() {
             let mut a = Interface::new(EAST, config(&[east], &[target], vlan), 0).unwrap();
             let mut b = Interface::new(WEST, config(&[west], &[], vlan), 0).unwrap();
             let target: IpAddr = target.parse().unwrap();
-            assert_eq!(talk(&mut a, &mut b, 0), [Event::Found(target, WEST)]);
+            let found = Target { tags: vlan.into(), address: target };
+            assert_eq!(talk(&mut a, &mut b, 0), [Event::Found(found, WEST)]);
             let found = a.neighbour(target).unwrap();
             assert_eq!((found.mac, found.settled, found.problem), (Some(WEST), true, None));
             // It answers the question whether it is still there.
@@ -102,7 +107,7 @@ fn a_neighbour_that_moves_is_followed_and_reported() {
     talk(&mut a, &mut interface(WEST, &["198.18.0.2/24"], &[]), 0);
     let mut new = Interface::new([2; 6], config(&["198.18.0.2/24"], &[], None), SECOND).unwrap();
     let events = talk(&mut a, &mut new, SECOND);
-    assert_eq!(events[0], Event::Moved { address: gateway, from: WEST, to: [2; 6] });
+    assert_eq!(events[0], Event::Moved { target: untagged(gateway), from: WEST, to: [2; 6] });
     assert_eq!(a.neighbour(gateway).unwrap().mac, Some([2; 6]));
 }
 
@@ -143,7 +148,7 @@ fn every_message_of_another_station_with_the_address_says_that_the_neighbour_has
         let mut output = Output::default();
         assert!(a.interest().concerns(&frame));
         a.receive(&frame, 5 * SECOND, &mut output);
-        let moved = Event::Moved { address: of, from: WEST, to: new.mac };
+        let moved = Event::Moved { target: untagged(of), from: WEST, to: new.mac };
         assert_eq!(output.events, if moves { vec![moved] } else { vec![] }, "{frame:x?}");
     }
 }
@@ -349,7 +354,7 @@ fn stations_behind_a_port_answer_echo_at_their_own_mac_only() {
 
 /// A station in two tags behind a port without addresses, and its router, which is a station behind the other port.
 #[test]
-fn a_station_finds_its_router_in_its_vlan_and_the_port_does_not_look_for_it_afterwards() {
+fn a_station_finds_its_router_in_its_vlan_and_follows_it_to_another_mac_until_it_is_forgotten() {
     let tags = Tags::new(&[Tag { ethertype: SERVICE, vlan: 7 }, Tag::customer(5)]);
     for (station, router) in [("10.1.0.10", "10.1.0.1"), ("2001:db8::10", "2001:db8::1"), ("2001:db8::10", "fe80::1")] {
         for first_mac in [None, Some([2, 9, 0, 0, 0, 0])] {
@@ -365,11 +370,19 @@ fn a_station_finds_its_router_in_its_vlan_and_the_port_does_not_look_for_it_afte
                 b.hold(1, &[range(router, None, b_tags)]);
                 let [address, station] = [router, station].map(|address| address.parse().unwrap());
                 let sought = Sought { address, station, station_mac: first_mac, tags };
-                a.want_for(&sought, 0).unwrap();
+                a.want_for(1, &sought, 0).unwrap();
                 let events = talk(&mut a, &mut b, 0);
                 let mac = a.found_for(&sought).unwrap().mac;
                 assert_eq!(events.is_empty(), mac.is_none());
-                a.forget(&sought);
+                // As long as it is sought, it is followed to another MAC.
+                let mut replaced = interface([2; 6], &[], &[]);
+                replaced.hold(1, &[range(router, None, b_tags)]);
+                let target = Target { tags: tags.unwrap_or_default(), address };
+                let moved = Event::Moved { target, from: WEST, to: [2; 6] };
+                let events = talk(&mut a, &mut replaced, 31 * SECOND);
+                let events = [events, talk(&mut a, &mut replaced, 32 * SECOND)].concat();
+                assert_eq!(events.contains(&moved), mac.is_some(), "{events:?}");
+                a.forget(1);
                 assert_eq!((a.found_for(&sought), a.neighbour(address)), (None, None));
                 mac
             };
@@ -597,7 +610,7 @@ fn groups_that_no_host_reports_are_refused() {
         (&["10.0.0.1"][..], "group 10.0.0.1 is no multicast address"),
         (&["224.0.0.1"], "group 224.0.0.1 is no"),
         (&["ff01::5"], "group ff01::5 is no"),
-        (&["239.1.1.1", "239.1.1.1,10.0.0.1"], "group 239.1.1.1 is there twice"),
+        (&["239.1.1.1", "239.1.1.1,10.0.0.1"], "group 239.1.1.1 is given twice"),
         (&["239.1.1.1,2001:db8::1"], "source 2001:db8::1 of group 239.1.1.1"),
         (&["239.1.1.1,224.0.0.5"], "source 224.0.0.5 of group 239.1.1.1"),
     ] {

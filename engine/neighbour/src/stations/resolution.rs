@@ -29,10 +29,10 @@ pub struct Sought {
 
 impl Link {
     /// See [`crate::Interface::want_for`].
-    pub(crate) fn want_for(&mut self, sought: &Sought, now_ns: u64) -> Result<(), TableFull> {
+    pub(crate) fn want_for(&mut self, owner: u64, sought: &Sought, now_ns: u64) -> Result<(), TableFull> {
         let mac = sought.station_mac.unwrap_or(self.station.mac);
         let asker = Asker { address: sought.station, mac };
-        self.table.want(self.sought(sought), Some(asker), now_ns)
+        self.table.want_for(owner, asker, self.sought(sought), now_ns)
     }
 
     /// See [`crate::Interface::found_for`].
@@ -41,8 +41,8 @@ impl Link {
     }
 
     /// See [`crate::Interface::forget`].
-    pub(crate) fn forget(&mut self, sought: &Sought) {
-        self.table.forget(self.sought(sought));
+    pub(crate) fn forget(&mut self, owner: u64) {
+        self.table.forget(owner);
     }
 
     fn sought(&self, sought: &Sought) -> Target {
@@ -96,12 +96,9 @@ fn heard(link: &mut Link, target: Target, claim: Claim, now_ns: u64, output: &mu
         return;
     }
     match link.table.learn(target, claim, now_ns) {
-        Learned::First => output.events.push(Event::Found(address, mac)),
-        // In other tags a neighbor is known only as long as it is sought.
-        Learned::Moved(from) if tags == link.station.tags => {
-            output.events.push(Event::Moved { address, from, to: mac });
-        }
-        Learned::Nothing | Learned::Moved(_) => {}
+        Learned::First => output.events.push(Event::Found(target, mac)),
+        Learned::Moved(from) => output.events.push(Event::Moved { target, from, to: mac }),
+        Learned::Nothing => {}
     }
 }
 

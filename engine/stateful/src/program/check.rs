@@ -128,16 +128,12 @@ impl One<'_> {
     }
 
     /// Servers open nothing.
-    fn opens_others(&mut self, at: usize, opens: Opens) {
-        let named = match opens {
-            Opens::Connection(named) => named,
-            Opens::Next(template) => Some(template),
-        };
+    fn opens_others(&mut self, at: usize, opens: Opens<'_>) {
         if self.side == Side::Server {
             self.wrong(at, Problem::OtherSide(Side::Client));
         }
         let there = |template: u32| self.templates.get(template as usize).is_some_and(|to| to.client.is_some());
-        if let Some(template) = named.filter(|template| !there(*template)) {
+        if let Some(template) = opens.named().find(|template| !there(*template)) {
             self.wrong(at, Problem::Opened(template));
         }
     }

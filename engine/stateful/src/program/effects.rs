@@ -27,7 +27,7 @@ pub struct Effects<'a> {
     /// The counter of its program that it adds to.
     pub counts: Option<u16>,
     /// What it does about connections of other templates.
-    pub opens: Option<Opens>,
+    pub opens: Option<Opens<'a>>,
     /// What is executed next.
     pub next: Next,
     /// What is wrong with it, whatever its program.
@@ -36,11 +36,22 @@ pub struct Effects<'a> {
 
 /// Connections of other templates, which clients open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opens {
+pub enum Opens<'a> {
     /// Opens one, of this template or of the one that was named last, and waits for its end.
     Connection(Option<u32>),
-    /// Names the template of the next that has no name.
-    Next(u32),
+    /// Names the template of the next that has no name, or several of which one is drawn.
+    Next(&'a [u32]),
+}
+
+impl<'a> Opens<'a> {
+    /// The templates that it names.
+    pub fn named(self) -> impl Iterator<Item = u32> + use<'a> {
+        let (one, several) = match self {
+            Self::Connection(named) => (named, &[][..]),
+            Self::Next(named) => (None, named),
+        };
+        one.into_iter().chain(several.iter().copied())
+    }
 }
 
 /// A payload, by its index.

@@ -133,11 +133,11 @@ pub enum Instruction {
         /// Its index; none: the one that was named last, by this flow or by a connection that it opened. If none was, nothing is opened.
         template: Option<u32>,
     },
-    /// Clients: names the template of the next connection that is opened without a name: of this flow, and when it ends of the one that
-    /// opened it.
+    /// Clients: names the template of the next connections that are opened without a name: of this flow, and when it ends of the one that
+    /// opened it. Of several, one is drawn for each connection.
     NextTemplate {
-        /// Its index.
-        template: u32,
+        /// Their indices, each once; at least one. All have the same probability.
+        templates: Box<[u32]>,
     },
 }
 
@@ -167,7 +167,7 @@ impl Instruction {
             &Self::CountTime { counter, since } => count::time(counter, since),
             &Self::SwitchTemplate { template } => switch_template::effects(template),
             &Self::OpenConnection { template } => open_connection::open(template),
-            &Self::NextTemplate { template } => open_connection::name(template),
+            Self::NextTemplate { templates } => open_connection::name(templates),
         }
     }
 }

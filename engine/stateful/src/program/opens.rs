@@ -47,12 +47,12 @@ pub(super) fn check(templates: &[Programs]) -> Vec<Fault> {
 /// Index of the first instruction of a template's client by which a connection of another may be opened.
 pub fn opening_of(programs: &Programs, other: usize) -> Option<usize> {
     let other = u32::try_from(other).ok();
-    let opens = |opens| matches!(opens, Opens::Connection(named) if named.is_none() || named == other);
+    let opens = |opens: Opens<'_>| matches!(opens, Opens::Connection(named) if named.is_none() || named == other);
     effects(programs).find(|(_, effect)| opens(*effect)).map(|(at, _)| at)
 }
 
 /// What instructions of a template's client do about other templates' connections.
-fn effects<'a>(template: &Programs<'a>) -> impl Iterator<Item = (usize, Opens)> + use<'a> {
+fn effects<'a>(template: &Programs<'a>) -> impl Iterator<Item = (usize, Opens<'a>)> + use<'a> {
     let instructions = template.client.map_or(&[][..], |program| &program.instructions[..]);
     instructions.iter().enumerate().filter_map(|(at, instruction)| Some((at, instruction.effects().opens?)))
 }
@@ -110,7 +110,7 @@ impl Of {
             match opens {
                 Opens::Connection(Some(named)) => drop(of.named.insert(named as usize)),
                 Opens::Connection(None) => of.unnamed = true,
-                Opens::Next(named) => drop(of.names.insert(named as usize)),
+                Opens::Next(named) => of.names.extend(named.iter().map(|named| *named as usize)),
             }
         }
         let instructions = template.client.map_or(&[][..], |program| &program.instructions[..]);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Connections that programs open: which are to be opened, which flow waits for the end of which, and the template that is named for
-//! the next.
+//! the next. Where several are named, one is drawn for each connection.
 //!
 //! A flow opens one at a time. What it opens begins outside, where clients' addresses and ports are known; until then it is a request.
 //! When the connection has ended, whatever ended it, or could not be opened, the flow that opened it goes on a tick later. If that ends
 //! first, the connection goes on by itself.
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::{NotOpened, Opening, Stack};
-use crate::{Address, Scenario, flow::is, slab::NONE, wheel};
+use crate::{Address, Instruction, Scenario, flow::is, random, slab::NONE, wheel};
 
 /// What is known beside a flow.
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    /// The template of the next connection without a name, or `NONE`.
+    /// What names the template of the next connection without a name (see `Opens::name`), or `NONE`.
     next: u32,
     /// The flow that opened it, as long as it waits, or `NONE`.
     opener: u32,
@@ -51,6 +51,10 @@ pub(super) struct Opens {
     last: u32,
     /// The flow that opens the one that begins now, or `NONE`.
     opener: u32,
+    /// How many templates there are.
+    templates: u32,
+    /// All that are named together, each once.
+    groups: Box<[Box<[u32]>]>,
 }
 
 impl Opens {
@@ -58,8 +62,32 @@ impl Opens {
     pub(super) fn new(scenario: &Scenario, count: usize) -> Option<Box<Self>> {
         scenario.opens().then(|| {
             let links = vec![NOTHING; count].into();
-            Box::new(Self { links, requests: VecDeque::with_capacity(count), last: 0, opener: NONE })
+            let (templates, groups) = (scenario.templates.len() as u32, groups(scenario));
+            let requests = VecDeque::with_capacity(count);
+            Box::new(Self { links, requests, last: 0, opener: NONE, templates, groups })
         })
+    }
+
+    /// What names these templates: the only one itself, or the place of their group behind all templates.
+    fn name(&self, templates: &[u32]) -> u32 {
+        match templates {
+            [one] => *one,
+            several => {
+                let group = self.groups.iter().position(|group| **group == *several);
+                group.map_or(NONE, |group| self.templates + group as u32)
+            }
+        }
+    }
+
+    /// The template of a connection that is opened by a name, with random bits if that is of several.
+    fn drawn(&self, name: u32, bits: u64) -> u32 {
+        match name.checked_sub(self.templates) {
+            None => name,
+            Some(group) => {
+                let group = &self.groups[group as usize];
+                group[random::below(bits, group.len() as u64) as usize]
+            }
+        }
     }
 
     /// Bytes that it takes.
@@ -105,6 +133,16 @@ impl Opens {
     }
 }
 
+/// The groups of several templates that programs name.
+fn groups(scenario: &Scenario) -> Box<[Box<[u32]>]> {
+    let clients = scenario.templates.iter().filter_map(|template| template.client.as_ref());
+    let named = clients.flat_map(|client| &client.program.instructions).filter_map(|instruction| match instruction {
+        Instruction::NextTemplate { templates } if templates.len() > 1 => Some(templates.clone()),
+        _ => None,
+    });
+    named.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 impl Stack {
     /// A flow's program opens a connection of a template, or of the one named last, or waits for its end. Whether the program goes on
     /// at once.
@@ -114,7 +152,9 @@ impl Stack {
         let soon = wheel::tick_at(self.now.ns).wrapping_add(1);
         if !flow.has(is::INSTRUCTION_STARTED) {
             let named = Some(opens.links[index as usize].next).filter(|next| *next != NONE);
-            match template.or(named) {
+            let seed = self.sides[usize::from(flow.side)].seed ^ random::mix(flow.number);
+            let bits = random::nth(seed, self.now.ns ^ u64::from(flow.pc));
+            match template.or(named.map(|name| opens.drawn(name, bits))) {
                 Some(template) if opens.request(index, template) => flow.set(is::INSTRUCTION_STARTED),
                 // It asks again.
                 Some(_) => (flow.program_at, flow.flags) = (soon, flow.flags | is::PROGRAM_WAITS),
@@ -133,12 +173,16 @@ impl Stack {
         true
     }
 
-    /// A flow names the template of the next connection without a name. Its program goes on at once.
-    pub(super) fn name_next(&mut self, index: u32, template: u32) -> bool {
-        if let Some(opens) = &mut self.opens {
-            opens.links[index as usize].next = template;
+    /// A flow names the template of the next connection without a name, or several. Its program goes on at once.
+    pub(super) fn name_next(&mut self, index: u32) -> bool {
+        let flow = &mut self.flows[index];
+        let program = &self.sides[usize::from(flow.side)].program;
+        if let Some(opens) = &mut self.opens
+            && let Some(Instruction::NextTemplate { templates }) = program.instructions.get(usize::from(flow.pc))
+        {
+            opens.links[index as usize].next = opens.name(templates);
         }
-        self.flows[index].pc += 1;
+        flow.pc += 1;
         true
     }
 

@@ -50,7 +50,7 @@ impl Stack {
                     true
                 }
                 Some(Left::Open(template)) => self.open_another(index, template),
-                Some(Left::Name(template)) => self.name_next(index, template),
+                Some(Left::Name) => self.name_next(index),
             };
             if !goes_on {
                 return;

@@ -2544,6 +2544,7 @@ type Instruction struct {
 	//	*Instruction_OpenConnection
 	//	*Instruction_NextTemplate
 	//	*Instruction_CountTime
+	//	*Instruction_NextTemplates
 	Kind          isInstruction_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2793,6 +2794,15 @@ func (x *Instruction) GetCountTime() *CountTime {
 	return nil
 }
 
+func (x *Instruction) GetNextTemplates() *NextTemplates {
+	if x != nil {
+		if x, ok := x.Kind.(*Instruction_NextTemplates); ok {
+			return x.NextTemplates
+		}
+	}
+	return nil
+}
+
 type isInstruction_Kind interface {
 	isInstruction_Kind()
 }
@@ -2903,6 +2913,11 @@ type Instruction_CountTime struct {
 	CountTime *CountTime `protobuf:"bytes,23,opt,name=count_time,json=countTime,proto3,oneof"`
 }
 
+type Instruction_NextTemplates struct {
+	// Clients: as next_template, of several templates.
+	NextTemplates *NextTemplates `protobuf:"bytes,24,opt,name=next_templates,json=nextTemplates,proto3,oneof"`
+}
+
 func (*Instruction_Connect) isInstruction_Kind() {}
 
 func (*Instruction_Accept) isInstruction_Kind() {}
@@ -2949,6 +2964,54 @@ func (*Instruction_NextTemplate) isInstruction_Kind() {}
 
 func (*Instruction_CountTime) isInstruction_Kind() {}
 
+func (*Instruction_NextTemplates) isInstruction_Kind() {}
+
+// Each connection that is opened without a template is of one of these, drawn for it: all have the same probability.
+type NextTemplates struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Their indices, each once; at least one.
+	Templates     []uint32 `protobuf:"varint,1,rep,packed,name=templates,proto3" json:"templates,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NextTemplates) Reset() {
+	*x = NextTemplates{}
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NextTemplates) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NextTemplates) ProtoMessage() {}
+
+func (x *NextTemplates) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NextTemplates.ProtoReflect.Descriptor instead.
+func (*NextTemplates) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *NextTemplates) GetTemplates() []uint32 {
+	if x != nil {
+		return x.Templates
+	}
+	return nil
+}
+
 type CountTime struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Counter uint32                 `protobuf:"varint,1,opt,name=counter,proto3" json:"counter,omitempty"`
@@ -2960,7 +3023,7 @@ type CountTime struct {
 
 func (x *CountTime) Reset() {
 	*x = CountTime{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2972,7 +3035,7 @@ func (x *CountTime) String() string {
 func (*CountTime) ProtoMessage() {}
 
 func (x *CountTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2985,7 +3048,7 @@ func (x *CountTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountTime.ProtoReflect.Descriptor instead.
 func (*CountTime) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{26}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CountTime) GetCounter() uint32 {
@@ -3006,7 +3069,7 @@ func (x *CountTime) GetSince() uint32 {
 // not be opened, which is counted as of other new flows. The end of the flow does not end the connections that it opened.
 type OpenConnection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Index of the template; absent: that of the last next_template. Without any, nothing is opened. It has all pools of clients of the
+	// Index of the template; absent: that of the last next_template, or next_templates. Without any, nothing is opened. It has all pools of clients of the
 	// template that opens it, on the same port and engines, no most_open, and opens no connection that leads back to it.
 	Template      *uint32 `protobuf:"varint,1,opt,name=template,proto3,oneof" json:"template,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3015,7 +3078,7 @@ type OpenConnection struct {
 
 func (x *OpenConnection) Reset() {
 	*x = OpenConnection{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3027,7 +3090,7 @@ func (x *OpenConnection) String() string {
 func (*OpenConnection) ProtoMessage() {}
 
 func (x *OpenConnection) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3040,7 +3103,7 @@ func (x *OpenConnection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenConnection.ProtoReflect.Descriptor instead.
 func (*OpenConnection) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{27}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *OpenConnection) GetTemplate() uint32 {
@@ -3058,7 +3121,7 @@ type Nothing struct {
 
 func (x *Nothing) Reset() {
 	*x = Nothing{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3070,7 +3133,7 @@ func (x *Nothing) String() string {
 func (*Nothing) ProtoMessage() {}
 
 func (x *Nothing) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3083,7 +3146,7 @@ func (x *Nothing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nothing.ProtoReflect.Descriptor instead.
 func (*Nothing) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{28}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{29}
 }
 
 type Send struct {
@@ -3098,7 +3161,7 @@ type Send struct {
 
 func (x *Send) Reset() {
 	*x = Send{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3110,7 +3173,7 @@ func (x *Send) String() string {
 func (*Send) ProtoMessage() {}
 
 func (x *Send) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3123,7 +3186,7 @@ func (x *Send) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Send.ProtoReflect.Descriptor instead.
 func (*Send) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{29}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Send) GetPayload() uint32 {
@@ -3152,7 +3215,7 @@ type Receive struct {
 
 func (x *Receive) Reset() {
 	*x = Receive{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3164,7 +3227,7 @@ func (x *Receive) String() string {
 func (*Receive) ProtoMessage() {}
 
 func (x *Receive) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3177,7 +3240,7 @@ func (x *Receive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receive.ProtoReflect.Descriptor instead.
 func (*Receive) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{30}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Receive) GetBytes() uint64 {
@@ -3203,7 +3266,7 @@ type SendMessage struct {
 
 func (x *SendMessage) Reset() {
 	*x = SendMessage{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3215,7 +3278,7 @@ func (x *SendMessage) String() string {
 func (*SendMessage) ProtoMessage() {}
 
 func (x *SendMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3228,7 +3291,7 @@ func (x *SendMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendMessage.ProtoReflect.Descriptor instead.
 func (*SendMessage) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{31}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SendMessage) GetPayload() uint32 {
@@ -3248,7 +3311,7 @@ type ReceiveMessages struct {
 
 func (x *ReceiveMessages) Reset() {
 	*x = ReceiveMessages{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3260,7 +3323,7 @@ func (x *ReceiveMessages) String() string {
 func (*ReceiveMessages) ProtoMessage() {}
 
 func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3273,7 +3336,7 @@ func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveMessages.ProtoReflect.Descriptor instead.
 func (*ReceiveMessages) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{32}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReceiveMessages) GetMessages() uint64 {
@@ -3301,7 +3364,7 @@ type Delay struct {
 
 func (x *Delay) Reset() {
 	*x = Delay{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3313,7 +3376,7 @@ func (x *Delay) String() string {
 func (*Delay) ProtoMessage() {}
 
 func (x *Delay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3326,7 +3389,7 @@ func (x *Delay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delay.ProtoReflect.Descriptor instead.
 func (*Delay) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{33}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Delay) GetMinNs() uint64 {
@@ -3353,7 +3416,7 @@ type VariableValue struct {
 
 func (x *VariableValue) Reset() {
 	*x = VariableValue{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3365,7 +3428,7 @@ func (x *VariableValue) String() string {
 func (*VariableValue) ProtoMessage() {}
 
 func (x *VariableValue) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3378,7 +3441,7 @@ func (x *VariableValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableValue.ProtoReflect.Descriptor instead.
 func (*VariableValue) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{34}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *VariableValue) GetVariable() uint32 {
@@ -3408,7 +3471,7 @@ type Jump struct {
 
 func (x *Jump) Reset() {
 	*x = Jump{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3420,7 +3483,7 @@ func (x *Jump) String() string {
 func (*Jump) ProtoMessage() {}
 
 func (x *Jump) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3433,7 +3496,7 @@ func (x *Jump) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Jump.ProtoReflect.Descriptor instead.
 func (*Jump) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{35}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Jump) GetTo() uint32 {
@@ -3476,7 +3539,7 @@ type Loop struct {
 
 func (x *Loop) Reset() {
 	*x = Loop{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3488,7 +3551,7 @@ func (x *Loop) String() string {
 func (*Loop) ProtoMessage() {}
 
 func (x *Loop) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3501,7 +3564,7 @@ func (x *Loop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loop.ProtoReflect.Descriptor instead.
 func (*Loop) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{36}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Loop) GetTo() uint32 {
@@ -3539,7 +3602,7 @@ type ReceiveUntil struct {
 
 func (x *ReceiveUntil) Reset() {
 	*x = ReceiveUntil{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3551,7 +3614,7 @@ func (x *ReceiveUntil) String() string {
 func (*ReceiveUntil) ProtoMessage() {}
 
 func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3564,7 +3627,7 @@ func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveUntil.ProtoReflect.Descriptor instead.
 func (*ReceiveUntil) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{37}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReceiveUntil) GetEnd() isReceiveUntil_End {
@@ -3803,7 +3866,8 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\aProgram\x12@\n" +
 	"\finstructions\x18\x01 \x03(\v2\x1c.spate.engine.v1.InstructionR\finstructions\x12\x1c\n" +
 	"\tvariables\x18\x02 \x03(\tR\tvariables\x12\x1a\n" +
-	"\bcounters\x18\x03 \x03(\tR\bcounters\"\xc4\t\n" +
+	"\bcounters\x18\x03 \x03(\tR\bcounters\"\x8d\n" +
+	"\n" +
 	"\vInstruction\x124\n" +
 	"\aconnect\x18\x01 \x01(\v2\x18.spate.engine.v1.NothingH\x00R\aconnect\x122\n" +
 	"\x06accept\x18\x02 \x01(\v2\x18.spate.engine.v1.NothingH\x00R\x06accept\x12+\n" +
@@ -3830,8 +3894,11 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\x0fopen_connection\x18\x15 \x01(\v2\x1f.spate.engine.v1.OpenConnectionH\x00R\x0eopenConnection\x12%\n" +
 	"\rnext_template\x18\x16 \x01(\rH\x00R\fnextTemplate\x12;\n" +
 	"\n" +
-	"count_time\x18\x17 \x01(\v2\x1a.spate.engine.v1.CountTimeH\x00R\tcountTimeB\x06\n" +
-	"\x04kind\";\n" +
+	"count_time\x18\x17 \x01(\v2\x1a.spate.engine.v1.CountTimeH\x00R\tcountTime\x12G\n" +
+	"\x0enext_templates\x18\x18 \x01(\v2\x1e.spate.engine.v1.NextTemplatesH\x00R\rnextTemplatesB\x06\n" +
+	"\x04kind\"-\n" +
+	"\rNextTemplates\x12\x1c\n" +
+	"\ttemplates\x18\x01 \x03(\rR\ttemplates\";\n" +
 	"\tCountTime\x12\x18\n" +
 	"\acounter\x18\x01 \x01(\rR\acounter\x12\x14\n" +
 	"\x05since\x18\x02 \x01(\rR\x05since\">\n" +
@@ -3907,7 +3974,7 @@ func file_spate_engine_v1_stateful_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_stateful_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_spate_engine_v1_stateful_proto_goTypes = []any{
 	(PoolOrder)(0),          // 0: spate.engine.v1.PoolOrder
 	(TransportProtocol)(0),  // 1: spate.engine.v1.TransportProtocol
@@ -3939,19 +4006,20 @@ var file_spate_engine_v1_stateful_proto_goTypes = []any{
 	(*Tunables)(nil),        // 27: spate.engine.v1.Tunables
 	(*Program)(nil),         // 28: spate.engine.v1.Program
 	(*Instruction)(nil),     // 29: spate.engine.v1.Instruction
-	(*CountTime)(nil),       // 30: spate.engine.v1.CountTime
-	(*OpenConnection)(nil),  // 31: spate.engine.v1.OpenConnection
-	(*Nothing)(nil),         // 32: spate.engine.v1.Nothing
-	(*Send)(nil),            // 33: spate.engine.v1.Send
-	(*Receive)(nil),         // 34: spate.engine.v1.Receive
-	(*SendMessage)(nil),     // 35: spate.engine.v1.SendMessage
-	(*ReceiveMessages)(nil), // 36: spate.engine.v1.ReceiveMessages
-	(*Delay)(nil),           // 37: spate.engine.v1.Delay
-	(*VariableValue)(nil),   // 38: spate.engine.v1.VariableValue
-	(*Jump)(nil),            // 39: spate.engine.v1.Jump
-	(*Loop)(nil),            // 40: spate.engine.v1.Loop
-	(*ReceiveUntil)(nil),    // 41: spate.engine.v1.ReceiveUntil
-	(*Ratio)(nil),           // 42: spate.engine.v1.Ratio
+	(*NextTemplates)(nil),   // 30: spate.engine.v1.NextTemplates
+	(*CountTime)(nil),       // 31: spate.engine.v1.CountTime
+	(*OpenConnection)(nil),  // 32: spate.engine.v1.OpenConnection
+	(*Nothing)(nil),         // 33: spate.engine.v1.Nothing
+	(*Send)(nil),            // 34: spate.engine.v1.Send
+	(*Receive)(nil),         // 35: spate.engine.v1.Receive
+	(*SendMessage)(nil),     // 36: spate.engine.v1.SendMessage
+	(*ReceiveMessages)(nil), // 37: spate.engine.v1.ReceiveMessages
+	(*Delay)(nil),           // 38: spate.engine.v1.Delay
+	(*VariableValue)(nil),   // 39: spate.engine.v1.VariableValue
+	(*Jump)(nil),            // 40: spate.engine.v1.Jump
+	(*Loop)(nil),            // 41: spate.engine.v1.Loop
+	(*ReceiveUntil)(nil),    // 42: spate.engine.v1.ReceiveUntil
+	(*Ratio)(nil),           // 43: spate.engine.v1.Ratio
 }
 var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
 	10, // 0: spate.engine.v1.Stateful.payloads:type_name -> spate.engine.v1.Payload
@@ -3976,7 +4044,7 @@ var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
 	1,  // 19: spate.engine.v1.Template.protocol:type_name -> spate.engine.v1.TransportProtocol
 	28, // 20: spate.engine.v1.Template.client:type_name -> spate.engine.v1.Program
 	28, // 21: spate.engine.v1.Template.server:type_name -> spate.engine.v1.Program
-	42, // 22: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
+	43, // 22: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
 	22, // 23: spate.engine.v1.Template.clients:type_name -> spate.engine.v1.WeightedPool
 	22, // 24: spate.engine.v1.Template.servers:type_name -> spate.engine.v1.WeightedPool
 	27, // 25: spate.engine.v1.Template.client_tunables:type_name -> spate.engine.v1.Tunables
@@ -3988,31 +4056,32 @@ var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
 	8,  // 31: spate.engine.v1.Capture.data:type_name -> spate.engine.v1.DataRef
 	2,  // 32: spate.engine.v1.Tunables.congestion_control:type_name -> spate.engine.v1.CongestionControl
 	29, // 33: spate.engine.v1.Program.instructions:type_name -> spate.engine.v1.Instruction
-	32, // 34: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
-	32, // 35: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
-	33, // 36: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
-	34, // 37: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
-	35, // 38: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
-	36, // 39: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
-	37, // 40: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
-	32, // 41: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
-	32, // 42: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
-	32, // 43: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
-	32, // 44: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
-	38, // 45: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
-	38, // 46: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
-	39, // 47: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
-	40, // 48: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
-	41, // 49: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
-	31, // 50: spate.engine.v1.Instruction.open_connection:type_name -> spate.engine.v1.OpenConnection
-	30, // 51: spate.engine.v1.Instruction.count_time:type_name -> spate.engine.v1.CountTime
-	3,  // 52: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
-	32, // 53: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
-	54, // [54:54] is the sub-list for method output_type
-	54, // [54:54] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	33, // 34: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
+	33, // 35: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
+	34, // 36: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
+	35, // 37: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
+	36, // 38: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
+	37, // 39: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
+	38, // 40: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
+	33, // 41: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
+	33, // 42: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
+	33, // 43: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
+	33, // 44: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
+	39, // 45: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
+	39, // 46: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
+	40, // 47: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
+	41, // 48: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
+	42, // 49: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
+	32, // 50: spate.engine.v1.Instruction.open_connection:type_name -> spate.engine.v1.OpenConnection
+	31, // 51: spate.engine.v1.Instruction.count_time:type_name -> spate.engine.v1.CountTime
+	30, // 52: spate.engine.v1.Instruction.next_templates:type_name -> spate.engine.v1.NextTemplates
+	3,  // 53: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
+	33, // 54: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
+	55, // [55:55] is the sub-list for method output_type
+	55, // [55:55] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_stateful_proto_init() }
@@ -4064,9 +4133,10 @@ func file_spate_engine_v1_stateful_proto_init() {
 		(*Instruction_OpenConnection)(nil),
 		(*Instruction_NextTemplate)(nil),
 		(*Instruction_CountTime)(nil),
+		(*Instruction_NextTemplates)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[27].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[37].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[28].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[38].OneofWrappers = []any{
 		(*ReceiveUntil_Pattern)(nil),
 		(*ReceiveUntil_HttpMessage)(nil),
 	}
@@ -4076,7 +4146,7 @@ func file_spate_engine_v1_stateful_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_stateful_proto_rawDesc), len(file_spate_engine_v1_stateful_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   38,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

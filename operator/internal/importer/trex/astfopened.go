@@ -24,8 +24,8 @@ type sketch struct {
 	} `json:"client_template"`
 }
 
-// openings names the templates, and reports programs that name a group of none or several. What cannot be read of a template is reported
-// where it is converted.
+// openings names the templates, and reports programs that name a group of none. What cannot be read of a template is reported where it is
+// converted.
 func (a *astf) openings(templates []json.RawMessage) {
 	a.sketches, a.named, a.grouped = make([]sketch, len(templates)), make([]string, len(templates)), map[uint64][]int{}
 	for i, raw := range templates {
@@ -42,12 +42,8 @@ func (a *astf) openings(templates []json.RawMessage) {
 	}
 	for _, p := range a.programs {
 		for _, s := range p.steps {
-			switch found := a.grouped[s.group]; {
-			case s.group == 0 || s.object.broken || len(found) == 1:
-			case len(found) == 0:
+			if s.group > 0 && !s.object.broken && len(a.grouped[s.group]) == 0 {
 				s.object.wrong("tg_id", "%d is the group of no template", s.group)
-			default:
-				s.object.wrong("tg_id", "%d is the group of %d templates, and for each connection TRex draws one of them: give each template a group of its own, and name one", s.group, len(found))
 			}
 		}
 	}

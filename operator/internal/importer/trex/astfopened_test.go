@@ -94,6 +94,21 @@ func TestProgramsOpenConnectionsOfTheTemplateTheyNamed(t *testing.T) {
 	}
 }
 
+func TestOfAGroupOfSeveralTemplatesOneIsDrawnForEachConnection(t *testing.T) {
+	got := importsASTF(t, openingJSON(`"tg_id": 2}], "tg_names"`, `"tg_id": 1}], "tg_names"`, `"name": "set_template", "tg_id": 2`, `"name": "set_template", "tg_id": 1`))
+	low, other := got.Templates[1].Name, got.Templates[2].Name
+	for i, at := range []int{3, 4, 4} {
+		next := got.Templates[i].Spec.Source.Programs.Client[at].NextTemplate
+		if next == nil || string(next.Template) != low || len(next.Alternatives) != 1 || string(next.Alternatives[0]) != other {
+			t.Errorf("%s names %+v, want %s or %s", got.Templates[i].Name, next, low, other)
+		}
+	}
+	made := runsTemplates(t, got).Plan(plan.Identity{RunID: "r"}).Stateful
+	if named := made.Templates[0].Client.Instructions[3].GetNextTemplates().GetTemplates(); len(named) != 2 || named[0] != 1 || named[1] != 2 {
+		t.Errorf("the plan names %v", named)
+	}
+}
+
 func TestAnOpeningWithoutANameIsOmittedAndALimitToo(t *testing.T) {
 	got := importsASTF(t, astfJSON(`{"name": "exec_template"}, `+request, answer))
 	isYAML(t, got.Templates[0].Spec.Source.Programs.Client, `[{send: {content: {text: GET}}}]`)
@@ -113,8 +128,7 @@ func TestWhatOpeningsMayNotSay(t *testing.T) {
 		changes []string
 		want    string
 	}{
-		"a group of two": {[]string{`"tg_id": 2}], "tg_names"`, `"tg_id": 1}], "tg_names"`},
-			"1 is the group of 2 templates, and for each connection TRex draws one of them"},
+		"a group of none": {[]string{`"tg_id": 2}], "tg_names"`, `"tg_id": 1}], "tg_names"`}, "2 is the group of no template"},
 		"clients of its own": {[]string{`"program_index": 1, "ip_gen": {"dist_client": {"index": 0}`, `"program_index": 1, "ip_gen": {"dist_client": {"index": 2}`,
 			`"distribution": "seq", "dir": "s"}],`, `"distribution": "seq", "dir": "s"}, {"ip_start": "17.0.0.0", "ip_end": "17.0.0.9", "distribution": "seq", "dir": "c"}],`},
 			"template 2: $.templates[1].client_template.ip_gen: its connections are opened from the addresses of the clients that open them, as of template 1"},

@@ -459,7 +459,12 @@ func (p *astfProgram) made(index int, server bool, places []int) []spatev1.Comma
 		case c.Loop != nil:
 			c.Loop.To = labelOf(places[s.to])
 		case c.NextTemplate != nil:
-			c.NextTemplate.Template = spatev1.ObjectName(p.named[p.grouped[s.group][0]])
+			// TRex draws one of the group for each connection, all with the same probability (do_schedule_template).
+			group := p.grouped[s.group]
+			c.NextTemplate.Template = spatev1.ObjectName(p.named[group[0]])
+			for _, other := range group[1:] {
+				c.NextTemplate.Alternatives = append(c.NextTemplate.Alternatives, spatev1.ObjectName(p.named[other]))
+			}
 		case c.Send != nil:
 			pieces := p.sent(&p.buffers[s.buffer])
 			for _, piece := range pieces[:len(pieces)-1] {

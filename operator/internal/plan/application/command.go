@@ -177,11 +177,27 @@ func (c *commands) control(command *spatev1.Command, at *field.Path) *enginev1.I
 		}
 		return &enginev1.Instruction{Kind: &enginev1.Instruction_OpenConnection{OpenConnection: open}}
 	case command.NextTemplate != nil:
-		next := c.opens(command.NextTemplate.Template, at.Child("nextTemplate", "template"))
-		return &enginev1.Instruction{Kind: &enginev1.Instruction_NextTemplate{NextTemplate: next}}
+		return c.next(command.NextTemplate, at.Child("nextTemplate"))
 	}
 	c.Switches = append(c.Switches, Switch{command.SwitchTemplate.Template, at.Child("switchTemplate", "template")})
 	return &enginev1.Instruction{Kind: &enginev1.Instruction_SwitchTemplate{SwitchTemplate: uint32(len(c.Switches) - 1)}}
+}
+
+// next names a template, or several of which engines draw one for each connection.
+func (c *commands) next(command *spatev1.NextTemplateCommand, at *field.Path) *enginev1.Instruction {
+	first := c.opens(command.Template, at.Child("template"))
+	if len(command.Alternatives) == 0 {
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_NextTemplate{NextTemplate: first}}
+	}
+	drawn := &enginev1.NextTemplates{Templates: []uint32{first}}
+	for i, name := range command.Alternatives {
+		at := at.Child("alternatives").Index(i)
+		if name == command.Template || slices.Contains(command.Alternatives[:i], name) {
+			c.Add(spatev1.ReasonInvalidSpec, at, "%q is named twice; all templates have the same probability", name)
+		}
+		drawn.Templates = append(drawn.Templates, c.opens(name, at))
+	}
+	return &enginev1.Instruction{Kind: &enginev1.Instruction_NextTemplates{NextTemplates: drawn}}
 }
 
 // opens returns the number of a template whose connections are opened.

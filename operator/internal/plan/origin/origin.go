@@ -405,7 +405,7 @@ func inProgram(root *field.Path, t *enginev1.Template, side string, rest path) *
 		return at.Child("switchTemplate", "template")
 	case "open_connection.template", "open_connection":
 		return at.Child("openConnection", "template")
-	case "next_template":
+	case "next_template", "next_templates.templates", "next_templates":
 		return at.Child("nextTemplate", "template")
 	case "delay.max_ns":
 		if d := all[index].GetDelay(); d.GetMinNs() == d.GetMaxNs() {

@@ -496,6 +496,10 @@ func (s *sharing) program(e *Entry, own *application.Program, entries []Entry, p
 			}
 		case *enginev1.Instruction_NextTemplate:
 			kind.NextTemplate = s.open(e, own.Opens[kind.NextTemplate], entries, problems)
+		case *enginev1.Instruction_NextTemplates:
+			for i, of := range kind.NextTemplates.Templates {
+				kind.NextTemplates.Templates[i] = s.open(e, own.Opens[of], entries, problems)
+			}
 		}
 	}
 	return made

@@ -7,8 +7,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
@@ -91,6 +93,70 @@ func TestSimulateWritesWhatTheEngineSends(t *testing.T) {
 	// A header of 24 bytes, and one of 16 before each frame of 124 bytes (128 with FCS).
 	if file, err := os.Stat(pcap); err != nil || file.Size() != 24+7*(16+124) {
 		t.Errorf("got %v %v", file, err)
+	}
+}
+
+// The capture of the sample leaves 5 ms after the last packet of the burst before it, twice, and the burst again at once.
+func TestSimulateSendsAReplayInAChain(t *testing.T) {
+	if os.Getenv(enginebinary.Variable) == "" {
+		t.Skip(enginebinary.Variable + " is not set; run `make operator-test`")
+	}
+	sample, err := os.ReadFile("../../../../config/samples/replay-chain.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pcap := filepath.Join(t.TempDir(), "out.pcap")
+	if _, stderr, err := spate(string(sample), "simulate", "-", "--pcap", pcap, "--limit", "1000"); err != nil {
+		t.Fatal(err, stderr)
+	}
+	file, err := os.Open(pcap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	reader, err := pcapgo.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type sent struct {
+		load  bool
+		after time.Duration // since the packet before it
+	}
+	var got []sent
+	var before time.Time
+	for {
+		frame, info, err := reader.ReadPacketData()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before.IsZero() {
+			before = info.Timestamp
+		}
+		got = append(got, sent{len(frame) == 124, info.Timestamp.Sub(before)})
+		before = info.Timestamp
+	}
+	var want []sent
+	for round := range 5 {
+		for n := range 100 {
+			after := 100 * time.Microsecond
+			if n == 0 {
+				after = 0 // at the start of the run, or at the instant of the capture's last packet
+			}
+			want = append(want, sent{true, after})
+		}
+		// The time between two passes is the mean of the capture's own.
+		for _, after := range []time.Duration{5 * time.Millisecond, 2 * time.Millisecond, 3 * time.Millisecond, 2500 * time.Microsecond, 2 * time.Millisecond, 3 * time.Millisecond} {
+			want = append(want, sent{false, after})
+		}
+		if round == 0 && (len(got) < len(want) || !slices.Equal(got[:len(want)], want)) {
+			t.Fatalf("the first round is %v", got[:min(len(got), len(want))])
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%d packets, want %d in five equal rounds: %v", len(got), len(want), got)
 	}
 }
 

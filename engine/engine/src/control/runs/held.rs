@@ -35,16 +35,16 @@ pub struct Held {
     /// From the plan, for the metrics' labels.
     pub namespace: String,
     pub(super) run_tag: u16,
-    /// From the plan; renewed by calls that name the run.
+    /// The lease of the plan, which calls that name the run renew.
     pub lease: Lease,
     pub(super) streams: Vec<StreamFacts>,
     pub(super) templates: Vec<TemplateFacts>,
     pub(super) groups: Vec<Group>,
-    /// From the plan.
+    /// The plan's receivers.
     pub receivers: Vec<contract::Receiver>,
-    /// How many run the plan together (`Plan.share`).
+    /// How many engines run the plan together (`Plan.share`).
     pub engines: u32,
-    /// The plan's, where other engines take part.
+    /// The plan's bound of clocks, where other engines take part.
     pub(super) clock_bound_ns: Option<u64>,
     /// The instant that the run was asked to start at.
     pub(super) started_at_asked: Mutex<Option<u64>>,
@@ -61,11 +61,11 @@ pub(super) struct TemplateFacts {
     pub(super) asks: Vec<(PortIndex, (u128, u128))>,
 }
 
-/// What stays true of a stream.
+/// Facts about a stream that no change of rates affects.
 pub struct StreamFacts {
-    /// Unique in the run.
+    /// Its name, unique in the run.
     pub name: String,
-    /// What it is counted under.
+    /// The name under which the stream is counted.
     pub group: String,
     /// Name of the port that sends it.
     pub tx_port: String,
@@ -73,7 +73,7 @@ pub struct StreamFacts {
     pub rx_port: String,
     /// Whether its packets are measured.
     pub measured: bool,
-    /// Whether it replays a capture, whose own rate it has.
+    /// Whether it replays a capture, which sets the rate.
     pub(super) replayed: bool,
     /// What it asks of its port at the plan's rate.
     pub(super) ask: load::Ask,

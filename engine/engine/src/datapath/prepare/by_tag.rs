@@ -10,6 +10,7 @@ use crate::datapath::{
     shared::RunShare,
     worker::{ByTag, Owner, Tagged},
 };
+use crate::index::WorkerIndex;
 
 /// How far behind the highest sequence number of its tag a packet may be and still be known as new or duplicate; where several workers
 /// receive from the port it is as far as for the whole stream.
@@ -43,12 +44,12 @@ pub(super) fn by_tag(
     let mut any_wide = false;
     for (index, tagged) in streams.iter().enumerate() {
         let (Some(tagged), Some(port)) = (tagged, spec.streams[index].rx_port) else { continue };
-        let wide = context.ports[port].rx_workers.len() > 1;
+        let wide = context.ports[port.0].rx_workers.len() > 1;
         any_wide |= wide;
         let window = if wide { WIDE_WINDOW } else { TAG_WINDOW };
         for owner in &owners[index * senders..][..senders] {
             // All numbers but that of other tags.
-            needs[owner.worker()][owner.tracker as usize] = (tagged.tags.len() + 1, window);
+            needs[owner.worker().0][owner.tracker as usize] = (tagged.tags.len() + 1, window);
         }
     }
     let queues = if any_wide { workers } else { 0 };
@@ -83,7 +84,7 @@ pub(super) fn by_tag(
 }
 
 /// Makes room in a worker's share for what it counts: of streams with a sequence that it keeps.
-pub(super) fn make_room(share: &mut RunShare, spec: &RunSpec, owners: &[Owner], senders: usize, worker: usize) {
+pub(super) fn make_room(share: &mut RunShare, spec: &RunSpec, owners: &[Owner], senders: usize, worker: WorkerIndex) {
     let mut lists: Vec<Box<[TagSlot]>> = spec.measure.by_tag.iter().map(|_| Box::default()).collect();
     for (index, stream) in spec.streams.iter().enumerate() {
         let Some(list) = list_of(stream).filter(|list| lists[*list].is_empty()) else { continue };

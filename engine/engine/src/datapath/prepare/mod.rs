@@ -21,7 +21,7 @@ use spate_stateless::{
 };
 
 use crate::datapath::{
-    Clock, PrepareError, RunSpec, StreamSpec,
+    Clock, OnLink, PrepareError, RunSpec, StreamSpec,
     open::{Nodes, OpenPort, SHORT_ROOM},
     run::{
         self, Run,
@@ -35,7 +35,7 @@ use crate::datapath::{
     worker::{PortRun, SendStream, WorkerRun},
     workers::Workers,
 };
-use crate::index::{PortIndex, StreamIndex};
+use crate::index::{PortIndex, StreamIndex, WorkerIndex};
 
 /// Departures later than this count as late, unless the plan says otherwise: on polled devices,
 const LATE_NS: u64 = 1_000_000;
@@ -123,7 +123,12 @@ pub(in crate::datapath) fn prepare(
             .collect();
         Template::share_payloads(send.iter_mut().map(|send| &mut send.template));
         let send: Arc<[SendStream]> = send.into();
-        next_hops.add_streams(port, &open.tx_workers, &send, streams.iter().map(|&index| &spec.streams[index]));
+        next_hops.add_streams(
+            PortIndex(port),
+            &open.tx_workers,
+            &send,
+            streams.iter().map(|&index| &spec.streams[index]),
+        );
         let long = send.iter().any(|s| s.template.frame_len() > SHORT_ROOM);
         let count = open.tx_workers.len() as u64;
         for (position, &worker) in open.tx_workers.iter().enumerate() {
@@ -136,24 +141,24 @@ pub(in crate::datapath) fn prepare(
             };
             let late_after_ns = late_after_ns(&spec, open);
             let part = PortRun::new(port, &send, share, timings, late_after_ns, long_packets, prebuild)?;
-            parts[worker].ports.push(part);
+            parts[worker.0].ports.push(part);
         }
     }
     for (index, stream) in spec.streams.iter().enumerate() {
-        let workers = &context.ports[stream.tx_port].tx_workers;
+        let workers = &context.ports[stream.tx_port.0].tx_workers;
         if let Some(asked) = &stream.replay
             && let Some(worker) = stream.replayer(workers.len()).map(|position| workers[position])
         {
             let timing = timing_on_port(&spec, &control_streams, &rates, index);
             let replay = replay::prepare(&mut context, &spec, index, asked, worker, timing)?;
-            parts[worker].replays.push(replay);
+            parts[worker.0].replays.push(replay);
         }
     }
     if let Some(stateful) = &spec.stateful {
         let workers: Vec<_> = templates.workers.iter().map(|(worker, _)| *worker).collect();
         next_hops.add_links(stateful, &context.links, &workers);
     }
-    let holding = spec.stateful.and_then(|stateful| stateful.on_link.holding);
+    let OnLink { holding, seeking, .. } = spec.stateful.map(|stateful| stateful.on_link).unwrap_or_default();
     let records = recorded.map(|recorded| recorded.start(shares.clone(), context.clock.clone())).transpose()?;
     let run = Run::new(run::Parts {
         id: spec.run_id,
@@ -173,6 +178,7 @@ pub(in crate::datapath) fn prepare(
         templates,
         next_hops,
         holding,
+        seeking,
         records,
     });
     Ok((run, parts))
@@ -224,10 +230,10 @@ fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError
             return Err(wrong(field("id"), format!("{} is the id of streams[{other}] too", stream.id)));
         }
         let ports = context.ports.len();
-        let Some(port) = context.ports.get(stream.tx_port) else {
-            return Err(wrong(field("tx_port"), format!("there is no port {}: there are {ports}", stream.tx_port)));
+        let Some(port) = context.ports.get(stream.tx_port.0) else {
+            return Err(wrong(field("tx_port"), format!("there is no port {}: there are {ports}", stream.tx_port.0)));
         };
-        if let Some(rx_port) = stream.rx_port
+        if let Some(PortIndex(rx_port)) = stream.rx_port
             && rx_port >= ports
         {
             return Err(wrong(field("rx_port"), format!("there is no port {rx_port}: there are {ports}")));
@@ -237,7 +243,7 @@ fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError
         {
             return Err(wrong(field("timing.next"), problem));
         }
-        let of_port = &mut parts[stream.tx_port];
+        let of_port = &mut parts[stream.tx_port.0];
         *of_port = of_port.or(stream.part);
         if stream.part.is_some() && stream.part != *of_port {
             let problem =
@@ -361,7 +367,7 @@ fn streams_by_port(ports: usize, spec: &RunSpec) -> Vec<Vec<usize>> {
     let mut by_port = vec![Vec::new(); ports];
     let scheduled = |stream: &StreamSpec| stream.replay.is_none() && stream.part.is_some();
     for (index, stream) in spec.streams.iter().enumerate().filter(|(_, stream)| scheduled(stream)) {
-        by_port[stream.tx_port].push(index);
+        by_port[stream.tx_port.0].push(index);
     }
     by_port
 }
@@ -379,7 +385,7 @@ fn control_streams(
     let stream = |(index, s): (usize, &StreamSpec)| {
         let rate = s.timing.rate.ok_or_else(|| wrong(StreamIndex(index).path().field("rate"), "it is missing"))?;
         let stream = run::Stream {
-            tx_port: PortIndex(s.tx_port),
+            tx_port: s.tx_port,
             index: indices[index],
             replayed: s.replay.is_some(),
             elsewhere: s.part.is_none(),
@@ -392,13 +398,13 @@ fn control_streams(
 }
 
 /// Where a worker takes packets from that are longer than its own have room for.
-pub(in crate::datapath) fn long_pool(context: &mut Context<'_>, worker: usize) -> Result<Mempool, PrepareError> {
-    if let Some(pool) = &context.long_packets[worker] {
+pub(in crate::datapath) fn long_pool(context: &mut Context<'_>, worker: WorkerIndex) -> Result<Mempool, PrepareError> {
+    if let Some(pool) = &context.long_packets[worker.0] {
         return Ok(pool.clone());
     }
     let node = context.nodes.of_worker(worker);
     let pool = Mempool::on_node(context.eal, node, "sending long packets", LONG_PACKETS, MAX_FRAME_LEN);
     let pool = pool.map_err(|e| PrepareError { field: "streams".into(), problem: e.to_string(), exhausted: true })?;
-    context.long_packets[worker] = Some(pool.clone());
+    context.long_packets[worker.0] = Some(pool.clone());
     Ok(pool)
 }

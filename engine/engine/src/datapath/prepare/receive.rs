@@ -15,7 +15,7 @@ use crate::datapath::{
     shared::RunShare,
     worker::{DelayPlace, Marks, Owner, RunForeign, RunReceive, RunReceiver, StreamReceive},
 };
-use crate::index::{PortIndex, StreamIndex};
+use crate::index::{PortIndex, StreamIndex, WorkerIndex};
 
 /// Trackers of all streams and senders together, at most.
 const TRACKER_BYTES: usize = 1 << 30;
@@ -44,11 +44,11 @@ pub(in crate::datapath) struct Control {
     pub(in crate::datapath) delays: Vec<Option<u32>>,
     pub(in crate::datapath) receivers: Vec<Receiver>,
     /// Ports that send back what they receive.
-    pub(in crate::datapath) reflecting: Vec<usize>,
+    pub(in crate::datapath) reflecting: Vec<PortIndex>,
     /// By stream: its packets are counted where they arrive.
     pub(in crate::datapath) measured: Vec<bool>,
     /// By stream: the port that should receive it, if any.
-    pub(in crate::datapath) rx_ports: Vec<Option<usize>>,
+    pub(in crate::datapath) rx_ports: Vec<Option<PortIndex>>,
     /// Marks by stream.
     pub(in crate::datapath) marks: Vec<(usize, spate_net::Mark)>,
     /// As in `Measure`.
@@ -65,8 +65,9 @@ pub(in crate::datapath) fn receive(
     let workers = context.workers.count();
     refuse_conflicts(context, spec, context.present)?;
     let rules = |reflector: &Reflector| {
-        let own = (!reflector.any_mac).then(|| context.ports[reflector.port].port.mac());
-        (reflector.port, Rules { swap: reflector.swap, own, allowed: reflector.allowed.clone() })
+        let PortIndex(port) = reflector.port;
+        let own = (!reflector.any_mac).then(|| context.ports[port].port.mac());
+        (port, Rules { swap: reflector.swap, own, allowed: reflector.allowed.clone() })
     };
     let reflectors: Arc<[(usize, Rules)]> = spec.measure.reflectors.iter().map(rules).collect();
     let marks: Vec<_> =
@@ -74,14 +75,14 @@ pub(in crate::datapath) fn receive(
     let mark_table = Marks::new(marks.iter().copied()).map(Arc::new);
 
     let mut trackers: Vec<Vec<usize>> = vec![Vec::new(); workers];
-    let mut owners = vec![Owner::new(0, 0, false); spec.streams.len() * senders];
+    let mut owners = vec![Owner::new(WorkerIndex(0), 0, false); spec.streams.len() * senders];
     let mut owned_histograms = vec![Vec::new(); workers];
     let mut streams = Vec::with_capacity(spec.streams.len());
     let mut delays = Vec::with_capacity(spec.streams.len());
     let mut slots = 0;
     for (index, s) in spec.streams.iter().enumerate() {
         // A stream that is expected nowhere may come in all the same.
-        let port = &context.ports[s.rx_port.unwrap_or(0)];
+        let port = &context.ports[s.rx_port.map_or(0, |port| port.0)];
         let wide = port.rx_workers.len() > 1;
         let delay = s.receive.histogram.filter(|_| s.template.flow()).map(|histogram| {
             let slot = slots;
@@ -89,16 +90,16 @@ pub(in crate::datapath) fn receive(
             DelayPlace { slot, histogram: histogram as u32 }
         });
         delays.push(delay.map(|place| place.slot));
-        streams.push(StreamReceive { port: s.rx_port.map(|port| port as u16), wide, delay });
+        streams.push(StreamReceive { port: s.rx_port.map(|port| port.0 as u16), wide, delay });
         if !s.template.flow() {
             continue;
         }
         for (sender, owner) in owners[index * senders..][..senders].iter_mut().enumerate() {
             let worker = owner_of(port, s, sender);
-            *owner = Owner::new(worker, trackers[worker].len(), by_tag::list_of(s).is_some());
-            trackers[worker].push(if wide { WIDE_WINDOW } else { WINDOW });
+            *owner = Owner::new(worker, trackers[worker.0].len(), by_tag::list_of(s).is_some());
+            trackers[worker.0].push(if wide { WIDE_WINDOW } else { WINDOW });
             if let Some(place) = delay {
-                owned_histograms[worker].push(place.histogram as usize);
+                owned_histograms[worker.0].push(place.histogram as usize);
             }
         }
     }
@@ -130,8 +131,8 @@ pub(in crate::datapath) fn receive(
     let by_tag = by_tag::by_tag(context, spec, &owners, senders, &owned)?;
 
     let measured = |s: &StreamSpec| s.template.flow() || s.receive.mark.is_some();
-    let readers: Vec<bool> =
-        (0..workers).map(|worker| context.ports.iter().any(|port| port.rx_workers.contains(&worker))).collect();
+    let reads = |worker| context.ports.iter().any(|port| port.rx_workers.contains(&worker));
+    let readers: Vec<bool> = (0..workers).map(WorkerIndex).map(reads).collect();
     let lists = spec.streams.iter().filter(|s| measured(s)).count() * readers.iter().filter(|reads| **reads).count();
     let places = (GAPS / lists.max(1)).clamp(FEWEST_GAPS, MOST_GAPS);
     let shares = owned_histograms
@@ -142,7 +143,7 @@ pub(in crate::datapath) fn receive(
             let delays = if owned.is_empty() { 0 } else { slots as usize };
             let mut share = RunShare::new(spec.streams.len(), delays, histograms, spec.measure.receivers.len());
             owned.iter().for_each(|&histogram| share.histograms[histogram] = Some(Histogram::new()));
-            by_tag::make_room(&mut share, spec, &owners, senders, worker);
+            by_tag::make_room(&mut share, spec, &owners, senders, WorkerIndex(worker));
             for (gaps, s) in share.gaps.iter_mut().zip(&spec.streams) {
                 *gaps = (*reads && measured(s)).then(|| Gaps::new(places));
             }
@@ -172,13 +173,13 @@ pub(in crate::datapath) fn receive(
                 .measure
                 .receivers
                 .iter()
-                .map(|&port| RunReceiver { port, arrivals: spate_stats::Arrivals::default() })
+                .map(|port| RunReceiver { port: port.0, arrivals: spate_stats::Arrivals::default() })
                 .collect(),
             clocks_agree: spec.measure.clock_bound_ns.is_some(),
         },
         by_tag,
     };
-    let receiver = |&port: &usize| Receiver { workers: context.ports[port].rx_workers.clone(), since_wall_ns: 0 };
+    let receiver = |port: &PortIndex| Receiver { workers: context.ports[port.0].rx_workers.clone(), since_wall_ns: 0 };
     Ok(Receive {
         workers: trackers.iter().zip(by_tag).map(part).collect(),
         shares,
@@ -196,7 +197,7 @@ pub(in crate::datapath) fn receive(
 
 /// The worker that keeps a stream's sequence from one sender: the one its packets arrive at, if they are all alike and the
 /// port spreads as expected; senders of varied ones are distributed.
-fn owner_of(port: &OpenPort, stream: &StreamSpec, sender: usize) -> usize {
+fn owner_of(port: &OpenPort, stream: &StreamSpec, sender: usize) -> WorkerIndex {
     let workers = port.rx_workers.len();
     let owner = spread::queue(stream.template.frame(), workers);
     port.rx_workers[(owner + if stream.receive.varied { sender } else { 0 }) % workers]
@@ -207,7 +208,7 @@ fn refuse_conflicts(context: &Context<'_>, spec: &RunSpec, present: &[Arc<Run>])
     let wrong = |field: FieldPath, problem: String| PrepareError { field, problem, exhausted: false };
     for (i, Reflector { port, .. }) in spec.measure.reflectors.iter().enumerate() {
         let field = FieldPath::from("reflectors").index(i).field("port");
-        let config = &context.ports[*port].config;
+        let config = &context.ports[port.0].config;
         if matches!(config.device, PortDevice::Loopback | PortDevice::Null | PortDevice::NetNull) {
             let problem = format!(
                 "{} is a software port, which nobody else sends to: reflect on a NIC or a kernel interface",
@@ -218,7 +219,7 @@ fn refuse_conflicts(context: &Context<'_>, spec: &RunSpec, present: &[Arc<Run>])
         if spec.measure.reflectors[..i].iter().any(|other| other.port == *port) {
             return Err(wrong(field, format!("{} reflects already: name each port once", config.name)));
         }
-        let emulates = |run: &&Arc<Run>| run.templates().is_some_and(|templates| templates.use_port(PortIndex(*port)));
+        let emulates = |run: &&Arc<Run>| run.templates().is_some_and(|templates| templates.use_port(*port));
         if let Some(run) = present.iter().find(emulates) {
             let problem = format!("run {:?} emulates applications on {}: stop that first", run.id(), config.name);
             return Err(wrong(field, problem));

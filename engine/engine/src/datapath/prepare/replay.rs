@@ -16,7 +16,7 @@ use crate::datapath::{
     prepare::{Context, late_after_ns, long_pool},
     worker::{Replay, ReplayParts, ReplayTape, TapeEnd, speed_of},
 };
-use crate::index::StreamIndex;
+use crate::index::{StreamIndex, WorkerIndex};
 
 /// What is read ahead of the worker: 6 ms at 10 Gbit/s.
 const AHEAD_BYTES: usize = 8 << 20;
@@ -32,11 +32,11 @@ pub(in crate::datapath) fn prepare(
     spec: &RunSpec,
     index: usize,
     asked: &ReplaySpec,
-    worker: usize,
+    worker: WorkerIndex,
     timing: StreamTiming,
 ) -> Result<Replay, PrepareError> {
     let stream = &spec.streams[index];
-    let port = &context.ports[stream.tx_port];
+    let port = &context.ports[stream.tx_port.0];
     let wrong = |problem: String, exhausted| PrepareError {
         field: StreamIndex(index).path().field("replay"),
         problem,
@@ -66,7 +66,7 @@ pub(in crate::datapath) fn prepare(
         false => None,
     };
     let parts = ReplayParts {
-        port: stream.tx_port,
+        port: stream.tx_port.0,
         index,
         id: stream.id,
         flow: stream.template.flow(),

@@ -9,7 +9,7 @@ use crate::datapath::{
     Change, FlowChange, RunError,
     command::{Command, FlowRate, RateChange, TempoChange},
 };
-use crate::index::{PortIndex, StreamIndex, TemplateIndex};
+use crate::index::{PortIndex, StreamIndex, TemplateIndex, WorkerIndex};
 
 /// What control knows of a stream beside its rate.
 pub(in crate::datapath) struct Stream {
@@ -100,7 +100,7 @@ impl Run {
             let at_ns = note(&mut control);
             let factor = control.rates.factor();
             for (worker, row) in rows.into_iter().enumerate() {
-                self.workers.send(worker, Command::FlowRate(self.slot, FlowRate { at_ns, factor, row }));
+                self.workers.send(WorkerIndex(worker), Command::FlowRate(self.slot, FlowRate { at_ns, factor, row }));
             }
             let Control { rates, flow_pauses, .. } = &mut *control;
             flow_pauses.iter_mut().zip(rates.begin()).for_each(|(pauses, begin)| pauses.note(at_ns, begin));

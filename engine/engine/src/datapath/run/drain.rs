@@ -24,7 +24,7 @@ impl Run {
         control.clock.advance(now);
         if control.removed || self.closed() {
             self.report_contradictions(&mut control);
-            control.holding = None;
+            (control.holding, control.seeking) = (None, None);
             if control.closed_at_mono_ns.is_none() {
                 control.device_bounds.note_last(now);
             }

@@ -33,9 +33,10 @@ use super::{
     command::Command,
     prepare::receive,
     shared::{Flag, RunShare},
-    slow::Holding,
+    slow::{Holding, Seeking},
     workers::Workers,
 };
+use crate::index::{PortIndex, StreamIndex, WorkerIndex};
 
 /// Commands reach every worker within this time, so that they take effect at one instant on all.
 const LEAD_NS: u64 = 1_000_000;
@@ -57,8 +58,8 @@ pub struct Run {
     /// By stream: its packets are counted where they arrive.
     measured: Vec<bool>,
     /// By stream: the port that should receive it, if any.
-    rx_ports: Vec<Option<usize>>,
-    reflecting: Vec<usize>,
+    rx_ports: Vec<Option<PortIndex>>,
+    reflecting: Vec<PortIndex>,
     marks: Vec<(usize, Mark)>,
     by_tag: Vec<Arc<TagList>>,
     templates: Templates,
@@ -72,23 +73,23 @@ pub struct Run {
 #[derive(Clone, Debug)]
 pub(in crate::datapath) struct Receiver {
     /// Workers that receive from its port.
-    pub(in crate::datapath) workers: Vec<usize>,
+    pub(in crate::datapath) workers: Vec<WorkerIndex>,
     /// When its statistics were last reset; 0 for the run's start.
     pub(in crate::datapath) since_wall_ns: u64,
 }
 
-/// What changes.
+/// The state of a run that changes, behind one lock.
 pub(in crate::datapath) struct Control {
     clock: RunClock,
-    /// How the wall clock stood when its start was set.
+    /// The wall clock when the run's start was set.
     wall: Option<Wall>,
     pub(in crate::datapath) started_at_wall_ns: Option<u64>,
     started_at_mono_ns: Option<u64>,
-    /// How its clock went.
+    /// When the run's clock went and when it was stopped.
     timeline: Timeline,
-    /// What its time stamps were by at the start, minus the monotonic clock, where other engines keep that.
+    /// The time scale of the run's time stamps at the start, minus the monotonic clock, if other engines keep that scale.
     common_offset_ns: Option<i64>,
-    /// What its time stamps are by.
+    /// The clock of the run's time stamps.
     stamps: Stamps,
     device_bounds: DeviceBounds,
     /// End of transmission on the run's clock.
@@ -112,6 +113,8 @@ pub(in crate::datapath) struct Control {
     reported: bool,
     /// Ports answer for addresses of its templates.
     holding: Option<Arc<Holding>>,
+    /// Ports look for gateways of its pools.
+    seeking: Option<Arc<Seeking>>,
     removed: bool,
     next_hops: NextHops,
     streams: Vec<Stream>,
@@ -146,6 +149,7 @@ pub(in crate::datapath) struct Parts {
     pub(in crate::datapath) templates: Templates,
     pub(in crate::datapath) next_hops: NextHops,
     pub(in crate::datapath) holding: Option<Arc<Holding>>,
+    pub(in crate::datapath) seeking: Option<Arc<Seeking>>,
     pub(in crate::datapath) records: Option<Records>,
 }
 
@@ -174,6 +178,7 @@ impl Run {
             drain_timed_out: None,
             reported: false,
             holding: parts.holding,
+            seeking: parts.seeking,
             removed: false,
             next_hops: parts.next_hops,
             streams: parts.streams,
@@ -284,11 +289,11 @@ impl Run {
         }
         self.stop_locked(&mut control, "removed");
         control.removed = true;
-        control.holding = None;
+        (control.holding, control.seeking) = (None, None);
         self.workers.send_all(|| Command::Remove(self.slot));
     }
 
-    /// Its state now.
+    /// The run's state now.
     pub fn state(&self) -> RunState {
         let mut control = self.control();
         control.clock.advance(self.clock.mono_ns());
@@ -325,15 +330,15 @@ impl Run {
         control.stamps.bound_ns(control.closed_at_mono_ns.unwrap_or_else(|| self.clock.mono_ns()))
     }
 
-    /// Greatest error so far of the time stamps that devices give packets of some streams (by index) on arrival; 0 where the CPU stamps them.
-    pub fn stamp_bound_ns(&self, streams: &[usize]) -> u64 {
+    /// Greatest error so far of the time stamps that devices give packets of some streams on arrival; 0 where the CPU stamps them.
+    pub fn stamp_bound_ns(&self, streams: &[StreamIndex]) -> u64 {
         let control = self.control();
         let now = control.closed_at_mono_ns.is_none().then(|| self.clock.mono_ns());
-        streams.iter().map(|&stream| control.device_bounds.bound_ns(self.rx_ports[stream], now)).max().unwrap_or(0)
+        streams.iter().map(|stream| control.device_bounds.bound_ns(self.rx_ports[stream.0], now)).max().unwrap_or(0)
     }
 
     /// Time stamps of a port's device were off by at most this for a while, until now.
-    pub(in crate::datapath) fn note_stamp_bound(&self, port: usize, bound_ns: u64) {
+    pub(in crate::datapath) fn note_stamp_bound(&self, port: PortIndex, bound_ns: u64) {
         let mut control = self.control();
         let started = control.started_at_mono_ns.is_some_and(|at| at <= self.clock.mono_ns());
         if started && control.closed_at_mono_ns.is_none() {
@@ -417,7 +422,7 @@ impl Run {
     }
 
     /// Whether it sends back what arrives on a port.
-    pub(in crate::datapath) fn reflects(&self, port: usize) -> bool {
+    pub(in crate::datapath) fn reflects(&self, port: PortIndex) -> bool {
         self.reflecting.contains(&port) && !self.closed()
     }
 

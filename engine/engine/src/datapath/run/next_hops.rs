@@ -10,15 +10,16 @@ use std::{
 
 use spate_dpdk::on_own_lines;
 use spate_neighbour::{Mac, Neighbour, Prefix, mac_text};
-use spate_stateful::{Address, MovedRouter, Neighbours, NextHops as FlowHops};
+use spate_stateful::{Address, MovedRouter, Neighbours, NextHops as FlowHops, envelope::GatewayMac};
 
 use super::Run;
 use crate::datapath::{
-    Hop, LinkHops, StatefulSpec, StreamSpec,
+    Hop, LinkHops, LinkNeighbor, PoolGateway, StatefulSpec, StreamSpec,
     command::{Command, NewNextHops},
     slow::Moved,
     worker::{NewStreams, SendStream},
 };
+use crate::index::{PortIndex, WorkerIndex};
 
 /// MACs that a router had, and that are remembered of it.
 const FORMER_MACS: usize = 8;
@@ -35,8 +36,8 @@ pub(in crate::datapath) struct NextHops {
 /// The streams of a port that are on a schedule, as its workers have them.
 #[derive(Debug)]
 struct StreamsOfPort {
-    port: usize,
-    workers: Vec<usize>,
+    port: PortIndex,
+    workers: Vec<WorkerIndex>,
     streams: Arc<[SendStream]>,
     /// By stream: its neighbor, if that is known; and whether its packets are built beforehand.
     hops: Vec<(Option<IpAddr>, bool)>,
@@ -45,9 +46,10 @@ struct StreamsOfPort {
 /// Where flows of a port send to, as its workers have it.
 #[derive(Debug)]
 struct LinkOfPort {
-    port: usize,
-    workers: Vec<usize>,
+    port: PortIndex,
+    workers: Vec<WorkerIndex>,
     hops: LinkHops,
+    gateways: Vec<PoolGateway>,
     /// Where frames go for which there is no hop.
     next_hop: Mac,
     routers: Vec<Router>,
@@ -73,8 +75,7 @@ struct Outcome {
     left: usize,
 }
 
-/// By port and address of the neighbor.
-type Outcomes = BTreeMap<(usize, IpAddr), Outcome>;
+type Outcomes = BTreeMap<(PortIndex, LinkNeighbor), Outcome>;
 
 /// What a worker needs.
 enum New {
@@ -84,7 +85,7 @@ enum New {
 
 impl Run {
     /// Port, neighbor and MAC of each next hop that its packets have now.
-    pub(in crate::datapath) fn next_hops(&self) -> BTreeSet<(usize, IpAddr, Mac)> {
+    pub(in crate::datapath) fn next_hops(&self) -> BTreeSet<(PortIndex, LinkNeighbor, Mac)> {
         self.control().next_hops.all()
     }
 
@@ -103,7 +104,7 @@ impl Run {
         };
         let outcomes = on_own_lines(|| control.next_hops.follow(moved, send));
         for (to @ (port, address), outcome) in outcomes {
-            let (port, mac) = (&control.next_hops.ports[port], mac_text(moved[&to]));
+            let (port, mac) = (&control.next_hops.ports[port.0], mac_text(moved[&to]));
             let Outcome { streams, flows, left } = outcome;
             if streams > 0 || flows {
                 tracing::info!(
@@ -124,7 +125,7 @@ impl Run {
                     mac,
                     streams = left,
                     "streams with a cache, or with a destination MAC that varies or that a checksum covers, still send to the next hop's \
-                     former MAC: start another run"
+                     former MAC: start another run to follow it"
                 );
             }
         }
@@ -140,8 +141,8 @@ impl NextHops {
     /// Adds a port's streams that are on a schedule, which these of its workers send; `specs` are in the same order.
     pub(in crate::datapath) fn add_streams<'a>(
         &mut self,
-        port: usize,
-        workers: &[usize],
+        port: PortIndex,
+        workers: &[WorkerIndex],
         streams: &Arc<[SendStream]>,
         specs: impl Iterator<Item = &'a StreamSpec>,
     ) {
@@ -157,16 +158,19 @@ impl NextHops {
         &mut self,
         flows: &StatefulSpec,
         known: &[(Vec<Prefix>, Vec<Neighbour>)],
-        workers: &[usize],
+        workers: &[WorkerIndex],
     ) {
         let hops = flows.on_link.hops.iter();
         for (port, ((link, hops), (addresses, gateways))) in flows.links.iter().zip(hops).zip(known).enumerate() {
             let found =
                 |gateway: &Neighbour| Router { address: gateway.address, macs: gateway.mac.into_iter().collect() };
+            let port = PortIndex(port);
+            let of_port = flows.on_link.gateways.iter().filter(|gateway| gateway.port == port);
             self.links.push(LinkOfPort {
                 port,
                 workers: workers.to_vec(),
                 hops: hops.clone(),
+                gateways: of_port.copied().collect(),
                 next_hop: link.next_hop,
                 routers: gateways.iter().map(found).collect(),
                 on_link: on_link(addresses),
@@ -174,13 +178,13 @@ impl NextHops {
         }
     }
 
-    fn all(&self) -> BTreeSet<(usize, IpAddr, Mac)> {
+    fn all(&self) -> BTreeSet<(PortIndex, LinkNeighbor, Mac)> {
         let of_links = self.links.iter().flat_map(LinkOfPort::all);
         self.streams.iter().flat_map(StreamsOfPort::all).chain(of_links).collect()
     }
 
     /// Takes up where neighbors are now; `send` gets what each worker needs for that.
-    fn follow(&mut self, moved: &Moved, mut send: impl FnMut(usize, New)) -> Outcomes {
+    fn follow(&mut self, moved: &Moved, mut send: impl FnMut(WorkerIndex, New)) -> Outcomes {
         let mut outcomes = Outcomes::new();
         self.streams.iter_mut().for_each(|of_port| of_port.follow(moved, &mut send, &mut outcomes));
         self.links.iter_mut().for_each(|of_port| of_port.follow(moved, &mut send, &mut outcomes));
@@ -189,16 +193,17 @@ impl NextHops {
 }
 
 impl StreamsOfPort {
-    fn all(&self) -> impl Iterator<Item = (usize, IpAddr, Mac)> {
+    fn all(&self) -> impl Iterator<Item = (PortIndex, LinkNeighbor, Mac)> {
         self.streams.iter().zip(&self.hops).filter_map(|(stream, (neighbour, _))| {
-            Some((self.port, (*neighbour)?, *stream.template.frame().first_chunk()?))
+            let neighbor = LinkNeighbor::from((*neighbour)?);
+            Some((self.port, neighbor, *stream.template.frame().first_chunk()?))
         })
     }
 
-    fn follow(&mut self, moved: &Moved, send: &mut impl FnMut(usize, New), outcomes: &mut Outcomes) {
+    fn follow(&mut self, moved: &Moved, send: &mut impl FnMut(WorkerIndex, New), outcomes: &mut Outcomes) {
         let mut next: Option<Vec<SendStream>> = None;
         for (index, &(neighbour, prebuilt)) in self.hops.iter().enumerate() {
-            let Some(to) = neighbour.map(|neighbour| (self.port, neighbour)) else { continue };
+            let Some(to) = neighbour.map(|neighbour| (self.port, LinkNeighbor::from(neighbour))) else { continue };
             let template = &self.streams[index].template;
             let Some(mac) = moved.get(&to).filter(|mac| !template.frame().starts_with(*mac)) else { continue };
             let outcome = outcomes.entry(to).or_default();
@@ -214,30 +219,39 @@ impl StreamsOfPort {
         self.streams = next.into();
         let any_prebuilt = self.hops.iter().any(|(_, prebuilt)| *prebuilt);
         for worker in &self.workers {
-            send(*worker, New::Streams(NewStreams::new(self.port, &self.streams, any_prebuilt)));
+            send(*worker, New::Streams(NewStreams::new(self.port.0, &self.streams, any_prebuilt)));
         }
     }
 }
 
 impl LinkOfPort {
-    fn all(&self) -> impl Iterator<Item = (usize, IpAddr, Mac)> {
+    fn all(&self) -> impl Iterator<Item = (PortIndex, LinkNeighbor, Mac)> {
         let hops = self.hops.servers.values().chain(self.hops.others.iter().flatten());
-        let of_clients = hops.filter_map(|hop| Some((self.port, hop.neighbour?, hop.mac)));
-        of_clients
-            .chain(self.routers.iter().filter_map(|router| Some((self.port, router.address, *router.macs.last()?))))
+        let of_clients = hops.filter_map(|hop| Some((self.port, LinkNeighbor::from(hop.neighbour?), hop.mac)));
+        let of_pools = self.gateways.iter().filter_map(|gateway| Some((self.port, gateway.neighbor?, gateway.mac)));
+        let router = |router: &Router| Some((self.port, LinkNeighbor::from(router.address), *router.macs.last()?));
+        let of_servers = self.routers.iter().filter_map(router);
+        of_clients.chain(of_pools).chain(of_servers)
     }
 
-    fn follow(&mut self, moved: &Moved, send: &mut impl FnMut(usize, New), outcomes: &mut Outcomes) {
+    fn follow(&mut self, moved: &Moved, send: &mut impl FnMut(WorkerIndex, New), outcomes: &mut Outcomes) {
         let mut changed = false;
         for hop in self.hops.servers.values_mut().chain(self.hops.others.iter_mut().flatten()) {
-            let Some(to) = hop.neighbour.map(|neighbour| (self.port, neighbour)) else { continue };
+            let Some(to) = hop.neighbour.map(|neighbour| (self.port, LinkNeighbor::from(neighbour))) else { continue };
             let Some(mac) = moved.get(&to).filter(|mac| **mac != hop.mac) else { continue };
             hop.mac = *mac;
             outcomes.entry(to).or_default().flows = true;
             changed = true;
         }
+        for gateway in &mut self.gateways {
+            let Some(to) = gateway.neighbor.map(|neighbor| (self.port, neighbor)) else { continue };
+            let Some(mac) = moved.get(&to).filter(|mac| **mac != gateway.mac) else { continue };
+            gateway.mac = *mac;
+            outcomes.entry(to).or_default().flows = true;
+            changed = true;
+        }
         for router in &mut self.routers {
-            let to = (self.port, router.address);
+            let to = (self.port, LinkNeighbor::from(router.address));
             let Some(mac) = moved.get(&to).filter(|mac| router.macs.last() != Some(*mac)) else { continue };
             if !router.macs.is_empty() {
                 outcomes.entry(to).or_default().flows = true;
@@ -250,8 +264,10 @@ impl LinkOfPort {
         }
         if changed {
             let hops = self.of_flows();
+            let gateways: Box<[GatewayMac]> = self.gateways.iter().copied().map(GatewayMac::from).collect();
             for worker in &self.workers {
-                send(*worker, New::Hops(NewNextHops { port: self.port, hops: hops.clone() }));
+                let (hops, gateways) = (hops.clone(), gateways.clone());
+                send(*worker, New::Hops(NewNextHops { port: self.port.0, hops, gateways }));
             }
         }
     }
@@ -310,6 +326,8 @@ fn on_link(addresses: &[Prefix]) -> Box<[(Address, Address)]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::PoolIndex;
+    use spate_net::vlan::Tags;
 
     const OLD: Mac = [2, 0, 0, 0, 0, 1];
     const NEW: Mac = [2, 0, 0, 0, 0, 2];
@@ -323,12 +341,18 @@ mod tests {
     }
 
     fn followed(hops: LinkHops, moved: &Moved) -> Vec<FlowHops> {
+        new_hops(hops, &[], moved).into_iter().map(|new| new.hops).collect()
+    }
+
+    /// What the worker of port 0 gets when neighbors have moved, and then once more.
+    fn new_hops(hops: LinkHops, gateways: &[PoolGateway], moved: &Moved) -> Vec<NewNextHops> {
         let routers = vec![Router { address: ip("10.9.0.254"), macs: vec![OLD] }];
         let on_link = on_link(&["10.9.0.1/24".parse().unwrap()]);
-        let mut link = LinkOfPort { port: 0, workers: vec![3], hops, next_hop: OLD, routers, on_link };
+        let (port, workers, gateways) = (PortIndex(0), vec![WorkerIndex(3)], gateways.to_vec());
+        let mut link = LinkOfPort { port, workers, hops, gateways, next_hop: OLD, routers, on_link };
         let mut sent = Vec::new();
-        let mut send = |worker: usize, new: New| match new {
-            New::Hops(NewNextHops { port: 0, hops }) if worker == 3 => sent.push(hops),
+        let mut send = |worker: WorkerIndex, new: New| match new {
+            New::Hops(new) if (worker, new.port) == (WorkerIndex(3), 0) => sent.push(new),
             New::Hops(_) | New::Streams(_) => panic!("to another worker, or of another port"),
         };
         link.follow(moved, &mut send, &mut Outcomes::new());
@@ -337,25 +361,46 @@ mod tests {
     }
 
     #[test]
+    fn the_gateway_of_a_pool_is_followed_in_its_own_tags() {
+        let in_vlan = |vlan: u16| LinkNeighbor { tags: Some(Tags::from(Some(vlan))), address: ip("10.1.0.1") };
+        let gateway = |pool, neighbor| PoolGateway { port: PortIndex(0), pool: PoolIndex(pool), mac: OLD, neighbor };
+        let gateways = [
+            gateway(0, Some(in_vlan(5))),
+            gateway(2, Some(in_vlan(6))),
+            gateway(4, Some(ip("10.1.0.1").into())),
+            gateway(6, None),
+        ];
+        for (moved, pool) in [(in_vlan(5), 0), (in_vlan(6), 2), (ip("10.1.0.1").into(), 4)] {
+            let moved = Moved::from([((PortIndex(0), moved), NEW)]);
+            let sent = new_hops(LinkHops::default(), &gateways, &moved);
+            assert_eq!(sent.len(), 1, "once");
+            let macs: Vec<_> = sent[0].gateways.iter().map(|gateway| (gateway.pool, gateway.mac)).collect();
+            assert_eq!(macs, [0, 2, 4, 6].map(|other| (other, if other == pool { NEW } else { OLD })));
+        }
+        let elsewhere = [(PortIndex(0), in_vlan(7)), (PortIndex(1), in_vlan(5))].map(|neighbor| (neighbor, NEW));
+        assert!(new_hops(LinkHops::default(), &gateways, &Moved::from(elsewhere)).is_empty());
+    }
+
+    #[test]
     fn only_what_was_found_by_the_neighbour_that_moved_is_elsewhere_then() {
         let at = |neighbour: &str| Hop { mac: OLD, neighbour: Some(ip(neighbour)) };
         let servers =
             BTreeMap::from([(v4(0, 2), at("10.9.0.2")), (v4(0, 3), at("10.9.0.3")), (v4(0, 4), at("10.9.0.4"))]);
         let hops = LinkHops { servers, ..LinkHops::default() };
-        let sent = followed(hops.clone(), &Moved::from([((0, ip("10.9.0.3")), NEW)]));
+        let sent = followed(hops.clone(), &Moved::from([((PortIndex(0), ip("10.9.0.3").into()), NEW)]));
         assert_eq!(sent.len(), 1, "once");
         assert_eq!((&*sent[0].neighbours, sent[0].others), (&[(v4(0, 3), NEW)][..], [OLD, OLD]));
         assert!(sent[0].moved.is_empty());
         // On another port, and where it was.
-        let elsewhere =
-            Moved::from([((1, ip("10.9.0.3")), NEW), ((0, ip("10.9.0.4")), OLD), ((0, ip("10.9.0.9")), NEW)]);
+        let elsewhere = [(1, "10.9.0.3", NEW), (0, "10.9.0.4", OLD), (0, "10.9.0.9", NEW)];
+        let elsewhere = Moved::from(elsewhere.map(|(port, address, mac)| ((PortIndex(port), ip(address).into()), mac)));
         assert_eq!(followed(hops, &elsewhere), []);
     }
 
     #[test]
     fn the_next_hop_of_a_large_pool_is_followed_if_it_is_one_neighbour() {
         let gateway = || Some(ip("10.9.0.254"));
-        let moved = Moved::from([((0, ip("10.9.0.254")), NEW)]);
+        let moved = Moved::from([((PortIndex(0), ip("10.9.0.254").into()), NEW)]);
         for (neighbours, others) in [
             (vec![gateway(), gateway()], [NEW, OLD]),
             (vec![gateway(), Some(ip("10.9.0.7"))], [OLD, OLD]),

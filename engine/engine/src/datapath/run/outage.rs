@@ -8,7 +8,7 @@
 use spate_stats::{Collected, Silence, Span, StreamCounters, intersection, union, without};
 
 use super::{Control, Run};
-use crate::index::TemplateIndex;
+use crate::index::{StreamIndex, TemplateIndex};
 
 /// Period in which the workers' gaps of templates are put together, and its minimum for each side. A worker then keeps gaps afresh: about
 /// 2,000 times it looks for the shortest gap that it keeps, at 1,000,000 packets a second.
@@ -117,7 +117,7 @@ impl Scale {
         Span { from_ns: self.of(span.from_ns), to_ns: self.of(span.to_ns) }
     }
 
-    /// The same by this scale.
+    /// A silence by this time scale.
     pub(in crate::datapath) fn silence(&self, silence: Silence) -> Silence {
         Silence { spans: silence.spans.iter().map(|span| self.span(*span)).collect(), ..silence }
     }
@@ -125,11 +125,11 @@ impl Scale {
 
 impl Run {
     /// When nothing of some streams arrived in the measured phase; none if they are not counted on arrival, or before the phase.
-    pub fn outage(&self, streams: &[usize]) -> Option<Outage> {
+    pub fn outage(&self, streams: &[StreamIndex]) -> Option<Outage> {
         let control = self.control();
         let now_ns = self.clock.mono_ns();
         let phase = self.measured_phase(&control, now_ns)?;
-        let measured: Vec<_> = streams.iter().copied().filter(|&stream| self.measured[stream]).collect();
+        let measured: Vec<_> = streams.iter().map(|stream| stream.0).filter(|&stream| self.measured[stream]).collect();
         let parts: Vec<_> = measured.iter().map(|&stream| self.part(&control, stream, phase)).collect();
         // Where there is no other engine, its parts have it.
         let sent = measured.iter().filter(|_| !self.alone).filter_map(|&stream| self.sent(&control, stream, phase));

@@ -11,7 +11,7 @@ use crate::index::{StreamIndex, TemplateIndex};
 #[derive(Clone, Debug, Default)]
 pub struct Rates {
     streams: Vec<StreamRate>,
-    /// In the scenario's order.
+    /// Rates of templates, in the scenario's order.
     templates: Vec<TemplateRate>,
     /// The factor of all templates' rates at which time passes.
     factor: Option<(u64, u64)>,
@@ -26,7 +26,7 @@ pub(super) struct Factors(Vec<(u64, (u64, u64))>);
 pub struct StreamRate {
     /// The plan's.
     base: Rate,
-    /// In force while it is neither paused nor disabled.
+    /// The rate in force while the stream is neither paused nor disabled.
     rate: Rate,
     paused: bool,
     enabled: bool,

@@ -4,12 +4,13 @@ use spate_net::TagList;
 use spate_stats::{Arrivals, Delays, Distribution, Histogram, TagCounters};
 
 use crate::datapath::Run;
+use crate::index::{StreamIndex, WorkerIndex};
 
 /// What a receiver has measured.
 #[derive(Clone, Debug)]
 pub struct Received {
     /// By worker that receives from its port.
-    pub workers: Vec<(usize, Arrivals)>,
+    pub workers: Vec<(WorkerIndex, Arrivals)>,
     /// When that began, in wall-clock nanoseconds since the epoch; none before the run's start.
     pub since_wall_ns: Option<u64>,
 }
@@ -22,10 +23,9 @@ impl Received {
 }
 
 impl Run {
-    /// Delays of the measured phase, of some streams (indices in `RunSpec::streams`) together; none if the delays of none
-    /// of them are measured.
-    pub fn delays(&self, streams: &[usize]) -> Option<Delays> {
-        let places: Vec<_> = streams.iter().filter_map(|stream| self.delays[*stream]).collect();
+    /// Delays of the measured phase, of some streams together; none if the delays of none of them are measured.
+    pub fn delays(&self, streams: &[StreamIndex]) -> Option<Delays> {
+        let places: Vec<_> = streams.iter().filter_map(|stream| self.delays[stream.0]).collect();
         if places.is_empty() {
             return None;
         }
@@ -63,7 +63,7 @@ impl Run {
     pub fn received(&self) -> Vec<Received> {
         let control = self.control();
         let received = |(index, receiver): (usize, &super::Receiver)| Received {
-            workers: receiver.workers.iter().map(|w| (*w, self.shares[*w].receivers[index].read())).collect(),
+            workers: receiver.workers.iter().map(|w| (*w, self.shares[w.0].receivers[index].read())).collect(),
             since_wall_ns: Some(receiver.since_wall_ns).filter(|since| *since > 0).or(control.started_at_wall_ns),
         };
         control.receivers.iter().enumerate().map(received).collect()

@@ -69,7 +69,7 @@ impl Prepared {
         })
     }
 
-    /// For the next worker.
+    /// The recorder of the next worker.
     pub(in crate::datapath) fn recorder(&mut self) -> Recorder {
         let (out, ring) = RingBuffer::new(RING);
         self.rings.push(ring);

@@ -10,14 +10,14 @@ use spate_stateful::{
 use spate_stats::{Silence, Timed, Times};
 
 use crate::datapath::{ProgramCounter, Steering, TemplateCounters, TemplateTimes, worker::HandoffShare};
-use crate::index::{PortIndex, TemplateIndex};
+use crate::index::{PortIndex, TemplateIndex, WorkerIndex};
 
 /// What control has to know of a run's templates.
 #[derive(Debug, Default)]
 pub(in crate::datapath) struct Templates {
     pub(in crate::datapath) sides: Vec<Side>,
     /// Those that emulate, and what they count of frames for each other, if they give each other any.
-    pub(in crate::datapath) workers: Vec<(usize, Option<Arc<HandoffShare>>)>,
+    pub(in crate::datapath) workers: Vec<(WorkerIndex, Option<Arc<HandoffShare>>)>,
     /// Its clients and servers talk to each other alone, over TCP: both sides of all templates are here.
     pub(in crate::datapath) among_themselves: bool,
     /// Addresses that they answer for, by port.
@@ -75,7 +75,7 @@ impl Templates {
 
     /// How packets came to each worker.
     pub(in crate::datapath) fn steering(&self) -> Vec<Steering> {
-        let of = |(rank, (worker, handoff)): (usize, &(usize, Option<Arc<HandoffShare>>))| {
+        let of = |(rank, (worker, handoff)): (usize, &(WorkerIndex, Option<Arc<HandoffShare>>))| {
             let received = |client: bool| -> u64 {
                 let sides = self.sides.iter().filter(|side| side.client == client);
                 sides.map(|side| side.counters[rank].get(Count::ReceivedPackets)).sum()

@@ -8,7 +8,8 @@ mod port;
 mod throttle;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
     net::IpAddr,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
@@ -20,23 +21,25 @@ use std::{
 };
 
 use spate_neighbour::{
-    Group, Interface, Mac, Neighbour, NextHop, NoRoute, Ping, PingError, PingEvent, Prefix, Range, Sought,
+    Group, Interface, Mac, Neighbour, NextHop, NoRoute, Ping, PingError, PingEvent, Prefix, Range, Sought, Target,
 };
 use spate_net::vlan::Tags;
 
 use tokio::sync::mpsc;
 
 use super::{Clock, OpenError, open::Opened, worker::Waker, workers::Workers};
+use crate::index::PortIndex;
 use port::SlowPort;
 
+pub use moves::LinkNeighbor;
 pub(super) use moves::{Moved, Moves};
 pub use port::{Link, Punt};
 
-/// How often frames are looked for while there were some lately, or a caller waits,
+/// The interval at which rings are read while frames came lately, or a caller waits,
 const BUSY_NS: u64 = 1_000_000;
-/// and otherwise: workers cannot call, a system call would cost them.
+/// and otherwise. Workers do not wake this thread: a system call would cost them time.
 const QUIET_NS: u64 = 10_000_000;
-/// How long "lately" is.
+/// The time for which frames count as lately received.
 const LATELY_NS: u64 = 1_000_000_000;
 /// A little more than the search for a neighbour takes.
 const ANSWER_LIMIT: Duration = Duration::from_millis(3500);
@@ -54,7 +57,7 @@ struct Shared {
     workers: Arc<Workers>,
     waker: Waker,
     quit: std::sync::atomic::AtomicBool,
-    /// The last that holds addresses of emulated stations, or pings.
+    /// The number of the last owner of addresses, pings or neighbors that are sought.
     holder: AtomicU64,
     moves: Arc<Moves>,
 }
@@ -72,7 +75,7 @@ pub struct Hop {
 pub struct Holding {
     shared: Arc<Shared>,
     holder: u64,
-    ports: Vec<usize>,
+    ports: Vec<PortIndex>,
     /// Multicast groups that no port is a member of, since there are too many.
     unreported: u128,
 }
@@ -84,9 +87,22 @@ impl Holding {
     }
 }
 
-impl std::fmt::Debug for Holding {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Holding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Holding on ports {:?}", self.ports)
+    }
+}
+
+/// Ports look for neighbors in the place of emulated stations, and report when these have another MAC, until it is dropped.
+pub struct Seeking {
+    shared: Arc<Shared>,
+    owner: u64,
+    ports: BTreeSet<PortIndex>,
+}
+
+impl fmt::Debug for Seeking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Seeking on ports {:?}", self.ports)
     }
 }
 
@@ -114,15 +130,15 @@ impl SlowPath {
                     problem: "there is no such port".into(),
                 });
             };
-            self.add(index, link, opened)?;
+            self.add(PortIndex(index), link, opened)?;
         }
         Ok(())
     }
 
     /// Another port sends on its link.
-    fn add(&self, index: usize, link: Link, opened: &Opened) -> Result<(), OpenError> {
+    fn add(&self, index: PortIndex, link: Link, opened: &Opened) -> Result<(), OpenError> {
         let port = Arc::new(Mutex::new(SlowPort::new(index, link, opened)?));
-        lock(&self.shared.ports)[index] = Some(port);
+        lock(&self.shared.ports)[index.0] = Some(port);
         let mut thread = lock(&self.thread);
         if thread.is_none() {
             let theirs = Arc::clone(&self.shared);
@@ -132,12 +148,12 @@ impl SlowPath {
         Ok(())
     }
 
-    /// From now on ports (by index) answer for addresses of emulated stations and are members of their groups. Software ports without
+    /// From now on ports answer for addresses of emulated stations and are members of their groups. Software ports without
     /// addresses have no link where a peer could ask.
     pub(super) fn hold(
         &self,
-        mut ranges: BTreeMap<usize, Vec<Range>>,
-        mut groups: BTreeMap<usize, Vec<Group>>,
+        mut ranges: BTreeMap<PortIndex, Vec<Range>>,
+        mut groups: BTreeMap<PortIndex, Vec<Group>>,
         unreported: u128,
         opened: &Opened,
     ) -> Result<Holding, OpenError> {
@@ -148,7 +164,7 @@ impl SlowPath {
             ranges.entry(*index).or_default();
         }
         for (index, ranges) in ranges {
-            let asked = opened.ports[index].config.device.leads_outside();
+            let asked = opened.ports[index.0].config.device.leads_outside();
             if self.port(index).is_none() {
                 if !asked {
                     continue;
@@ -167,46 +183,46 @@ impl SlowPath {
         Ok(holding)
     }
 
-    fn port(&self, index: usize) -> Option<Arc<Mutex<SlowPort>>> {
+    fn port(&self, PortIndex(index): PortIndex) -> Option<Arc<Mutex<SlowPort>>> {
         lock(&self.shared.ports).get(index)?.clone()
     }
 
     /// Addresses of a port.
-    pub(super) fn addresses(&self, port: usize) -> Vec<Prefix> {
+    pub(super) fn addresses(&self, port: PortIndex) -> Vec<Prefix> {
         self.port(port).map_or_else(Vec::new, |port| lock(&port).interface.config().addresses.clone())
     }
 
     /// The tags of a port's own frames.
-    pub(super) fn tags(&self, port: usize) -> Tags {
+    pub(super) fn tags(&self, port: PortIndex) -> Tags {
         self.port(port).and_then(|port| lock(&port).interface.config().vlan).into()
     }
 
     /// Gateways of a port and what is known of them.
-    pub(super) fn gateways(&self, port: usize) -> Vec<Neighbour> {
+    pub(super) fn gateways(&self, port: PortIndex) -> Vec<Neighbour> {
         let Some(port) = self.port(port) else { return Vec::new() };
         let port = lock(&port);
         port.interface.gateways().into_iter().filter_map(|gateway| port.interface.neighbour(gateway)).collect()
     }
 
     /// How often neighbors of a port had another MAC.
-    pub(super) fn neighbor_moves(&self, port: usize) -> u64 {
+    pub(super) fn neighbor_moves(&self, port: PortIndex) -> u64 {
         self.port(port).map_or(0, |port| lock(&port).neighbor_moves)
     }
 
-    /// Notes neighbors that are elsewhere by now than where they were found: port, address, MAC.
-    pub(super) fn note_moved_since(&self, found: impl IntoIterator<Item = (usize, IpAddr, Mac)>) {
-        for (index, address, mac) in found {
+    /// Notes neighbors that are elsewhere by now than where they were found.
+    pub(super) fn note_moved_since(&self, found: impl IntoIterator<Item = (PortIndex, LinkNeighbor, Mac)>) {
+        for (index, neighbor, mac) in found {
             let Some(port) = self.port(index) else { continue };
             let port = lock(&port);
-            let now = port.interface.neighbour(address).and_then(|known| known.mac);
+            let now = port.interface.known(neighbor.target(port.tags())).and_then(|known| known.mac);
             if let Some(now) = now.filter(|now| *now != mac) {
-                self.shared.moves.note(index, address, now);
+                self.shared.moves.note(index, neighbor, now);
             }
         }
     }
 
     /// See `Datapath::ping`.
-    pub(super) fn ping(&self, port: usize, ping: Ping) -> Result<mpsc::Receiver<PingEvent>, NotPinged> {
+    pub(super) fn ping(&self, port: PortIndex, ping: Ping) -> Result<mpsc::Receiver<PingEvent>, NotPinged> {
         let id = self.shared.holder.fetch_add(1, Ordering::Relaxed) + 1;
         let port = self.port(port).ok_or(NoNextHop::NoAddress)?;
         let reader = lock(&port).ping(id, ping, self.shared.clock.mono_ns())?;
@@ -215,12 +231,12 @@ impl SlowPath {
     }
 
     /// See `Datapath::next_hops`.
-    pub(super) fn next_hops(&self, packets: &[(usize, &[u8])]) -> Vec<Result<Hop, NoNextHop>> {
+    pub(super) fn next_hops(&self, packets: &[(PortIndex, &[u8])]) -> Vec<Result<Hop, NoNextHop>> {
         let now = self.shared.clock.mono_ns();
         let hops: Vec<_> = packets.iter().map(|(port, packet)| self.ask(*port, packet, now)).collect();
         self.shared.waker.wake();
         let deadline = Instant::now() + ANSWER_LIMIT;
-        let found = |(hop, (port, _)): (Result<NextHop, NoNextHop>, &(usize, &[u8]))| match hop? {
+        let found = |(hop, (port, _)): (Result<NextHop, NoNextHop>, &(PortIndex, &[u8]))| match hop? {
             NextHop::Here(mac) => Ok(Hop { mac, neighbour: None }),
             NextHop::Neighbour(address) => self
                 .await_neighbor(*port, deadline, |interface| interface.neighbour(address), SlowPort::silence)
@@ -230,34 +246,33 @@ impl SlowPath {
     }
 
     /// See `Datapath::seek`.
-    pub(super) fn seek(&self, sought: &[(usize, Sought)]) -> Vec<Result<Mac, NoNextHop>> {
+    pub(super) fn seek(&self, sought: &[(PortIndex, Sought)]) -> (Vec<SoughtResult>, Seeking) {
         let now = self.shared.clock.mono_ns();
-        let want = |(port, sought): &(usize, Sought)| {
+        let owner = self.shared.holder.fetch_add(1, Ordering::Relaxed) + 1;
+        let ports = sought.iter().map(|(port, _)| *port).collect();
+        let seeking = Seeking { shared: Arc::clone(&self.shared), owner, ports };
+        let want = |(port, sought): &(PortIndex, Sought)| {
             let port = self.port(*port).ok_or(NoNextHop::NoAddress)?;
             let mut port = lock(&port);
-            port.interface.want_for(sought, now).map_err(|error| port.no_route(error))
+            port.interface.want_for(owner, sought, now).map_err(|error| port.no_route(error))
         };
         let wanted: Vec<Result<(), NoNextHop>> = sought.iter().map(want).collect();
         self.shared.waker.wake();
         let deadline = Instant::now() + ANSWER_LIMIT;
-        let found = |(wanted, (port, sought)): (Result<(), NoNextHop>, &(usize, Sought))| {
+        let found = |(wanted, (index, sought)): (Result<(), NoNextHop>, &(PortIndex, Sought))| -> SoughtResult {
             wanted?;
             let silence = |port: &SlowPort, known: &Neighbour| port.silence_to(known, sought);
-            self.await_neighbor(*port, deadline, |interface| interface.found_for(sought), silence)
+            let mac = self.await_neighbor(*index, deadline, |interface| interface.found_for(sought), silence)?;
+            let own = self.tags(*index);
+            Ok((LinkNeighbor::new(Target { tags: sought.tags.unwrap_or(own), address: sought.address }, own), mac))
         };
-        let found = wanted.into_iter().zip(sought).map(found).collect();
-        for (port, sought) in sought {
-            if let Some(port) = self.port(*port) {
-                lock(&port).interface.forget(sought);
-            }
-        }
-        found
+        (wanted.into_iter().zip(sought).map(found).collect(), seeking)
     }
 
     /// The MAC of a neighbor of a port once it is known, or why it is not.
     fn await_neighbor(
         &self,
-        port: usize,
+        port: PortIndex,
         deadline: Instant,
         known: impl Fn(&Interface) -> Option<Neighbour>,
         silence: impl Fn(&SlowPort, &Neighbour) -> String,
@@ -279,7 +294,7 @@ impl SlowPath {
     }
 
     /// Where a packet goes; begins to look for a neighbour.
-    fn ask(&self, port: usize, packet: &[u8], now_ns: u64) -> Result<NextHop, NoNextHop> {
+    fn ask(&self, port: PortIndex, packet: &[u8], now_ns: u64) -> Result<NextHop, NoNextHop> {
         let port = self.port(port).ok_or(NoNextHop::NoAddress)?;
         let mut port = lock(&port);
         let hop = port.interface.next_hop(packet).map_err(|error| port.no_route(error))?;
@@ -289,6 +304,9 @@ impl SlowPath {
         Ok(hop)
     }
 }
+
+/// Where a neighbor is that a station looks for, and its MAC; or what keeps it from being known.
+pub type SoughtResult = Result<(LinkNeighbor, Mac), NoNextHop>;
 
 /// Why a port does not ping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -343,10 +361,19 @@ impl Drop for SlowPath {
 impl Drop for Holding {
     fn drop(&mut self) {
         for &index in &self.ports {
-            let Some(port) = lock(&self.shared.ports)[index].clone() else { continue };
+            let Some(port) = lock(&self.shared.ports)[index.0].clone() else { continue };
             let mut port = lock(&port);
             port.interface.release(self.holder, self.shared.clock.mono_ns());
             port.send_interest(&self.shared.workers);
+        }
+    }
+}
+
+impl Drop for Seeking {
+    fn drop(&mut self) {
+        for index in &self.ports {
+            let Some(port) = lock(&self.shared.ports)[index.0].clone() else { continue };
+            lock(&port).interface.forget(self.owner);
         }
     }
 }

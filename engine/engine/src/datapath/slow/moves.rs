@@ -3,15 +3,54 @@
 //! there are no more of them than ports have neighbors.
 use std::{
     collections::BTreeMap,
-    mem,
+    fmt, mem,
     net::IpAddr,
     sync::{Mutex, PoisonError},
 };
 
-use spate_neighbour::Mac;
+use spate_neighbour::{Mac, Target};
+use spate_net::vlan::Tags;
 
-/// By port (index) and address of the neighbor: where it is now.
-pub(in crate::datapath) type Moved = BTreeMap<(usize, IpAddr), Mac>;
+use crate::index::PortIndex;
+
+/// A neighbor on the link of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LinkNeighbor {
+    /// The VLAN tags in which it is; none: those of the port's own frames.
+    pub tags: Option<Tags>,
+    /// Its address.
+    pub address: IpAddr,
+}
+
+impl LinkNeighbor {
+    /// A neighbor on the link of a port with these tags.
+    pub(super) fn new(target: Target, own: Tags) -> Self {
+        Self { tags: Some(target.tags).filter(|tags| *tags != own), address: target.address }
+    }
+
+    /// The same with the tags of its frames, on the link of a port with these.
+    pub(super) fn target(self, own: Tags) -> Target {
+        Target { tags: self.tags.unwrap_or(own), address: self.address }
+    }
+}
+
+impl From<IpAddr> for LinkNeighbor {
+    fn from(address: IpAddr) -> Self {
+        Self { tags: None, address }
+    }
+}
+
+impl fmt::Display for LinkNeighbor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.tags {
+            Some(tags) => write!(f, "{} {tags}", self.address),
+            None => self.address.fmt(f),
+        }
+    }
+}
+
+/// The MAC that neighbors have now.
+pub(in crate::datapath) type Moved = BTreeMap<(PortIndex, LinkNeighbor), Mac>;
 
 /// Those that were not passed on yet.
 #[derive(Debug, Default)]
@@ -19,8 +58,8 @@ pub(in crate::datapath) struct Moves(Mutex<Moved>);
 
 impl Moves {
     /// A neighbor is at this MAC from now on. It is called while the port is locked: so what was learned last is noted last.
-    pub(super) fn note(&self, port: usize, address: IpAddr, mac: Mac) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert((port, address), mac);
+    pub(super) fn note(&self, port: PortIndex, neighbor: LinkNeighbor, mac: Mac) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert((port, neighbor), mac);
     }
 
     /// All since it was called last.

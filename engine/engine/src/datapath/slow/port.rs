@@ -12,7 +12,11 @@ use tokio::sync::mpsc;
 
 use spate_stateless::MIN_FRAME_LEN;
 
-use super::{NoNextHop, moves::Moves, throttle::Throttle};
+use super::{
+    NoNextHop,
+    moves::{LinkNeighbor, Moves},
+    throttle::Throttle,
+};
 use crate::datapath::{
     OpenError,
     command::Command,
@@ -21,6 +25,7 @@ use crate::datapath::{
     worker::{Attachment, Inject, SlowPathCopy},
     workers::Workers,
 };
+use crate::index::{PortIndex, WorkerIndex};
 
 /// Room for frames from each worker, and to one: some hundred frames.
 const RING_BYTES: usize = 128 << 10;
@@ -62,19 +67,19 @@ fn interface_for(punt: &Punt, port: &OpenPort) -> Result<Tap, String> {
 /// A port as the slow path sees it.
 pub(super) struct SlowPort {
     pub(super) name: String,
-    index: usize,
-    /// Those that receive from it.
-    receivers: Vec<usize>,
+    index: PortIndex,
+    /// The workers that receive from it.
+    receivers: Vec<WorkerIndex>,
     pub(super) interface: Interface,
     group_filter: Option<GroupFilter>,
     received: Vec<FrameReader>,
     sending: FrameWriter,
     /// The worker that sends for it.
-    sender: usize,
+    sender: WorkerIndex,
     punt: Option<(Tap, Program)>,
     frame: Vec<u8>,
     output: Output,
-    /// Who reads what becomes of pings.
+    /// Readers of the events of pings, by number of the ping.
     pings: Vec<(u64, mpsc::Sender<PingEvent>)>,
     /// The MAC of the neighbour that was found last.
     found: Option<String>,
@@ -102,8 +107,8 @@ struct Warnings {
 
 impl SlowPort {
     /// Makes rings and has the workers use them.
-    pub(super) fn new(index: usize, link: Link, opened: &Opened) -> Result<Self, OpenError> {
-        let port = &opened.ports[index];
+    pub(super) fn new(index: PortIndex, link: Link, opened: &Opened) -> Result<Self, OpenError> {
+        let port = &opened.ports[index.0];
         let name = port.config.name.clone();
         let wrong =
             |e: &dyn std::fmt::Display| OpenError::Config { field: format!("port {name}"), problem: e.to_string() };
@@ -121,12 +126,12 @@ impl SlowPort {
             let (frames, reader) = frames::ring(RING_BYTES);
             let wanted = punt.as_ref().map(|(_, filter)| filter.clone());
             let slow_path = SlowPathCopy { interest: Some(Box::new(interface.interest())), punt: wanted, frames };
-            opened.lines.send(worker, Command::Attach(index, Attachment::SlowPathCopy(Box::new(slow_path))));
+            opened.lines.send(worker, Command::Attach(index.0, Attachment::SlowPathCopy(Box::new(slow_path))));
             received.push(reader);
         }
         let sender = port.tx_workers[0];
         let (sending, frames) = frames::ring(RING_BYTES);
-        opened.lines.send(sender, Command::Attach(index, Attachment::Inject(Box::new(Inject::new(frames)))));
+        opened.lines.send(sender, Command::Attach(index.0, Attachment::Inject(Box::new(Inject::new(frames)))));
         let this = Self {
             name,
             index,
@@ -174,7 +179,7 @@ impl SlowPort {
         self.hear_groups();
         for &worker in &self.receivers {
             let interest = Attachment::Interest(Box::new(self.interface.interest()));
-            workers.send(worker, Command::Attach(self.index, interest));
+            workers.send(worker, Command::Attach(self.index.0, interest));
         }
     }
 
@@ -259,6 +264,7 @@ impl SlowPort {
     }
 
     fn handle_events(&mut self, moves: &Moves) {
+        let own = self.tags();
         let (port, now, warnings) = (self.name.as_str(), Instant::now(), &mut self.warnings);
         for event in self.output.events.drain(..) {
             match event {
@@ -271,18 +277,20 @@ impl SlowPort {
                         self.interface.stop_ping(id);
                     }
                 }
-                Event::Found(address, mac) => {
+                Event::Found(target, mac) => {
+                    let address = LinkNeighbor::new(target, own);
                     // It may have been unknown when a run was prepared.
                     moves.note(self.index, address, mac);
                     let mac = Some(mac_text(mac));
                     // Many servers may be behind one MAC: that is logged once.
                     match (mac != self.found).then(|| warnings.found.admit(now)).flatten() {
-                        Some(omitted) => tracing::info!(port, %address, mac, omitted, "neighbour found"),
-                        None => tracing::debug!(port, %address, mac, "neighbour found"),
+                        Some(omitted) => tracing::info!(port, %address, mac, omitted, "neighbor found"),
+                        None => tracing::debug!(port, %address, mac, "neighbor found"),
                     }
                     self.found = mac;
                 }
-                Event::Moved { address, from, to } => {
+                Event::Moved { target, from, to } => {
+                    let address = LinkNeighbor::new(target, own);
                     moves.note(self.index, address, to);
                     self.neighbor_moves += 1;
                     let Some(omitted) = warnings.moved.admit(now) else { continue };
@@ -292,12 +300,13 @@ impl SlowPort {
                         from = mac_text(from),
                         to = mac_text(to),
                         omitted,
-                        "a neighbour has another MAC, which runs that send to it take up"
+                        "a neighbor has another MAC: runs that send to it send to that from now on"
                     );
                 }
-                Event::Lost(address) => {
+                Event::Lost(target) => {
                     let Some(omitted) = warnings.silent.admit(now) else { continue };
-                    tracing::warn!(port, %address, omitted, "a neighbour does not answer");
+                    let address = LinkNeighbor::new(target, own);
+                    tracing::warn!(port, %address, omitted, "a neighbor does not answer");
                 }
                 Event::Reports(version) => {
                     let Some(omitted) = warnings.reports.admit(now) else { continue };
@@ -360,7 +369,7 @@ impl SlowPort {
         )
     }
 
-    fn tags(&self) -> Tags {
+    pub(super) fn tags(&self) -> Tags {
         self.interface.config().vlan.into()
     }
 }

@@ -6,6 +6,8 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
+use crate::index::WorkerIndex;
+
 /// Bits of a word.
 const BITS: usize = 64;
 /// Words for 256 workers.
@@ -17,12 +19,12 @@ pub(super) struct Workers([u64; WORDS]);
 
 impl Workers {
     #[inline]
-    pub(super) fn insert(&mut self, worker: usize) {
+    pub(super) fn insert(&mut self, WorkerIndex(worker): WorkerIndex) {
         self.0[worker / BITS] |= 1 << (worker % BITS);
     }
 
     #[inline]
-    pub(super) fn remove(&mut self, worker: usize) {
+    pub(super) fn remove(&mut self, WorkerIndex(worker): WorkerIndex) {
         self.0[worker / BITS] &= !(1 << (worker % BITS));
     }
 
@@ -33,14 +35,14 @@ impl Workers {
 
     /// The lowest.
     #[inline]
-    pub(super) fn first(&self) -> Option<usize> {
+    pub(super) fn first(&self) -> Option<WorkerIndex> {
         let word = self.0.iter().position(|word| *word != 0)?;
-        Some(word * BITS + self.0[word].trailing_zeros() as usize)
+        Some(WorkerIndex(word * BITS + self.0[word].trailing_zeros() as usize))
     }
 
     /// Takes out the lowest.
     #[inline]
-    pub(super) fn pop(&mut self) -> Option<usize> {
+    pub(super) fn pop(&mut self) -> Option<WorkerIndex> {
         let first = self.first()?;
         self.remove(first);
         Some(first)
@@ -55,7 +57,7 @@ pub(in crate::datapath) struct Bell([AtomicU64; WORDS]);
 impl Bell {
     /// Notifies that a worker has handed something over. What it did before is visible to the worker that takes it.
     #[inline]
-    pub(super) fn ring(&self, from: usize) {
+    pub(super) fn ring(&self, WorkerIndex(from): WorkerIndex) {
         self.0[from / BITS].fetch_or(1 << (from % BITS), Release);
     }
 
@@ -87,14 +89,14 @@ mod tests {
         let bell = Bell::default();
         assert!(bell.take().is_empty() && !bell.rang());
         for worker in [255, 0, 63, 64, 0] {
-            bell.ring(worker);
+            bell.ring(WorkerIndex(worker));
         }
         assert!(bell.rang());
         let mut all = bell.take();
         assert!(bell.take().is_empty() && !bell.rang());
-        assert_eq!(all.first(), Some(0));
-        all.remove(64);
-        assert_eq!(std::iter::from_fn(|| all.pop()).collect::<Vec<_>>(), [0, 63, 255]);
+        assert_eq!(all.first(), Some(WorkerIndex(0)));
+        all.remove(WorkerIndex(64));
+        assert_eq!(std::iter::from_fn(|| Some(all.pop()?.0)).collect::<Vec<_>>(), [0, 63, 255]);
     }
 
     #[test]
@@ -105,7 +107,7 @@ mod tests {
             scope.spawn(|| {
                 for round in 1..=ROUNDS {
                     handed.store(round, Relaxed);
-                    bell.ring(70);
+                    bell.ring(WorkerIndex(70));
                 }
             });
             let mut seen = 0;

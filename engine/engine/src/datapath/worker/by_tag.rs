@@ -9,6 +9,7 @@ use spate_stats::{Queue, TagSlot, Tracker};
 
 use super::sinks::Handed;
 use crate::datapath::shared::RunShare;
+use crate::index::WorkerIndex;
 
 /// What a worker needs to count the packets of a run by tag.
 #[derive(Default)]
@@ -60,7 +61,7 @@ impl ByTag {
         share: &RunShare,
         packet: &Handed,
         tag: TagNumber,
-        from: usize,
+        from: WorkerIndex,
         (stream, tracker): (usize, usize),
     ) {
         let Some(Some(tagged)) = self.streams.get(stream) else { return };
@@ -73,7 +74,7 @@ impl ByTag {
         let Some(place) = tag.get().checked_sub(TagList::UNTAGGED) else { return };
         let place = self.first[tracker] as usize + place;
         let sequence = &mut self.sequences[place];
-        let arrival = match self.queues.get_mut(place * self.workers + from) {
+        let arrival = match self.queues.get_mut(place * self.workers + from.0) {
             Some(queue) => sequence.receive_from(queue, packet.sequence()),
             None => sequence.receive(packet.sequence()),
         };

@@ -18,6 +18,7 @@ use spate_stats::Counter;
 
 use super::bell::{Bell, Workers};
 use crate::datapath::frames::{self, FrameReader, FrameWriter};
+use crate::index::WorkerIndex;
 
 /// Room for frames from each worker to each other, at least,
 const RING_BYTES: usize = 256 << 10;
@@ -28,24 +29,24 @@ const USUAL: usize = 1600;
 /// Longest frame.
 const LONGEST: usize = 9216 + 18;
 
-/// What a worker counts of it.
+/// Counters of one worker's hand-offs of a run.
 #[derive(Debug, Default)]
 pub(in crate::datapath) struct HandoffShare {
-    /// Given to another worker.
+    /// Frames given to another worker.
     pub(in crate::datapath) sent: Counter,
-    /// Not given, because the other was behind.
+    /// Frames lost because the other worker was behind.
     pub(in crate::datapath) lost: Counter,
-    /// Taken from another.
+    /// Frames taken from another worker.
     pub(in crate::datapath) taken: Counter,
-    /// Packets of clients' flows among these.
+    /// Packets of clients' flows among those taken.
     pub(in crate::datapath) met: Counter,
 }
 
 /// A run's way from one worker to the others and back.
 pub(in crate::datapath) struct Handoff {
-    worker: usize,
+    worker: WorkerIndex,
     /// By port: the workers that receive from it, by queue.
-    receivers: Vec<Vec<usize>>,
+    receivers: Vec<Vec<WorkerIndex>>,
     /// By worker.
     to: Vec<Option<FrameWriter>>,
     from: Vec<Option<FrameReader>>,
@@ -64,7 +65,7 @@ pub(in crate::datapath) struct Handoff {
 /// without FCS: a ring has room for bursts of these. Longer ones pass as long as there is room, or are counted as lost.
 pub(in crate::datapath) fn between(
     taking_part: &[bool],
-    receivers: &[Vec<usize>],
+    receivers: &[Vec<WorkerIndex>],
     longest: usize,
 ) -> Vec<Option<Handoff>> {
     let burst_bytes = BURST * longest.max(USUAL);
@@ -73,7 +74,7 @@ pub(in crate::datapath) fn between(
     let mut all: Vec<_> = (taking_part.iter().enumerate())
         .map(|(worker, takes)| {
             (*takes && several).then(|| Handoff {
-                worker,
+                worker: WorkerIndex(worker),
                 receivers: receivers.to_vec(),
                 to: taking_part.iter().map(|_| None).collect(),
                 from: taking_part.iter().map(|_| None).collect(),
@@ -112,10 +113,10 @@ impl Handoff {
     #[cold]
     pub(super) fn give(&mut self, port: usize, frame: &[u8], at_ns: u64) -> bool {
         let Some(owner) = self.home(port, frame).filter(|owner| *owner != self.worker) else { return false };
-        let Some(ring) = &mut self.to[owner] else { return false };
+        let Some(ring) = &mut self.to[owner.0] else { return false };
         let given = frame.len() <= LONGEST && ring.push(at_ns, port, frame);
         self.tight |= !ring.has_room(self.burst_bytes);
-        self.bells[owner].ring(self.worker);
+        self.bells[owner.0].ring(self.worker);
         if given { &self.share.sent } else { &self.share.lost }.add(1);
         true
     }
@@ -130,7 +131,7 @@ impl Handoff {
     }
 
     /// The worker that the packets of a frame's flow are computed to come to.
-    fn home(&self, port: usize, frame: &[u8]) -> Option<usize> {
+    fn home(&self, port: usize, frame: &[u8]) -> Option<WorkerIndex> {
         let receivers = &self.receivers[port];
         let packet = Packet::read(frame).ok()?;
         let between = |peer: (Address, u16), own: (Address, u16)| {
@@ -154,13 +155,13 @@ impl Handoff {
     #[inline]
     pub(super) fn take(&mut self) -> Option<(usize, &[u8])> {
         if self.waiting.is_empty() {
-            if !self.bells[self.worker].rang() {
+            if !self.bells[self.worker.0].rang() {
                 return None;
             }
-            self.waiting = self.bells[self.worker].take();
+            self.waiting = self.bells[self.worker.0].take();
         }
         while let Some(from) = self.waiting.first() {
-            if let Some(header) = self.from[from].as_mut().and_then(|ring| ring.pop(&mut self.frame)) {
+            if let Some(header) = self.from[from.0].as_mut().and_then(|ring| ring.pop(&mut self.frame)) {
                 self.share.taken.add(1);
                 return Some((header.original_len as usize, &self.frame));
             }
@@ -177,14 +178,14 @@ mod tests {
     #[test]
     fn a_burst_of_the_longest_frames_passes_whole() {
         for longest in [64, 1518, LONGEST] {
-            let mut ways = between(&[true, false, true], &[vec![0, 2]], longest);
+            let mut ways = between(&[true, false, true], &[vec![WorkerIndex(0), WorkerIndex(2)]], longest);
             assert!(ways[1].is_none());
             let mut give = ways[0].take().expect("a way");
             assert!(give.has_room());
             let frame = vec![7; longest];
             let ring = give.to[2].as_mut().expect("a ring");
             assert!((0..BURST).all(|_| ring.push(1, 3, &frame)), "{longest}");
-            give.bells[2].ring(0);
+            give.bells[2].ring(WorkerIndex(0));
             let mut take = ways[2].take().expect("a way");
             for _ in 0..BURST {
                 assert_eq!(take.take(), Some((3, frame.as_slice())));

@@ -13,14 +13,14 @@ use spate_net::{
     vlan::Tags,
 };
 use spate_stateful::{
-    Ahead, Emulation, Hints, NextHops, Received,
+    Ahead, Emulation, Hints, Received,
     envelope::{Arrival, Envelopes},
 };
 
 use super::{Device, Dpdk, WorkerRun, flow_handoff::Handoff};
 use crate::datapath::{
     Timing,
-    command::{FlowRate, Reclaim},
+    command::{FlowRate, NewNextHops, Reclaim},
     run::clock::RunClock,
 };
 
@@ -30,13 +30,13 @@ const HANDED: usize = 256;
 /// How far a run has come with its flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
-    /// Its start has not come.
+    /// The run has not started.
     Waits,
     /// Flows begin.
     Begins,
     /// None begins; those that are open go on.
     Drains,
-    /// Nothing is sent any more.
+    /// The flows that were left are aborted, and nothing is sent any more.
     Cut,
 }
 
@@ -96,11 +96,11 @@ pub(in crate::datapath) struct Emulated<D: Device = Dpdk> {
     stage: Stage,
     /// Not all that flows had to send has left.
     pub(super) behind: bool,
-    /// Of the scenario's rates, while the run's clock goes on.
+    /// The factor of the scenario's rates, while the run's clock goes on.
     factor: (u64, u64),
     /// Factors to come, in order of time.
     changes: VecDeque<FlowRate>,
-    /// To and from other workers that have flows of the run.
+    /// Rings to and from other workers that have flows of the run.
     handoff: Option<Handoff>,
     /// So long after the run's end flows still begin that were due before it.
     grace_ns: u64,
@@ -233,11 +233,12 @@ impl<D: Device> Emulated<D> {
     }
 
     /// Frames of a port go there from now on; what was before is given back.
-    pub(super) fn swap_next_hops(&mut self, port: usize, hops: &mut NextHops) {
+    pub(super) fn swap_next_hops(&mut self, new: &mut NewNextHops) {
         if let Some(envelopes) = &mut self.envelopes {
-            envelopes.set_next_hops(port, hops);
+            envelopes.set_next_hops(new.port, &new.hops);
+            envelopes.set_gateways(new.port, &new.gateways);
         }
-        self.emulation.swap_next_hops(port, hops);
+        self.emulation.swap_next_hops(new.port, &mut new.hops);
     }
 
     /// What the run's clock asks for up to a monotonic instant, in which it neither stops nor resumes.

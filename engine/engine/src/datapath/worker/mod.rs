@@ -43,6 +43,7 @@ use super::{
     run::clock::RunClock,
     shared::{QueueShare, RunShare, WorkerShare},
 };
+use crate::index::WorkerIndex;
 use device::{Rest, TxDevice as _};
 use egress::FLUSH_NS;
 use outlet::TxPort;
@@ -59,9 +60,9 @@ pub(super) struct WorkerRun<D: Device = Dpdk> {
     pub(super) warmup_ns: u64,
     /// Transmission ends here, on the run's clock.
     pub(super) end_ns: u64,
-    /// Stopped: what is owed is given up after one more burst.
+    /// The run is stopped: packets that are due are given up after one more burst.
     pub(super) stopped: bool,
-    /// What its time stamps are by.
+    /// The time scale of the run's time stamps.
     pub(super) timescale: Arc<Timescale>,
     /// This worker's number in trailers.
     pub(super) sender: u8,
@@ -92,7 +93,7 @@ pub(super) struct ReceiveQueue<D: Device = Dpdk> {
 
 /// What a worker is made of.
 pub(super) struct Parts<D: Device = Dpdk> {
-    pub(super) index: usize,
+    pub(super) index: WorkerIndex,
     pub(super) clock: D::Clock,
     pub(super) commands: Consumer<Command<D>>,
     pub(super) reclaim: Producer<Reclaim<D>>,
@@ -117,9 +118,9 @@ pub(super) struct Worker<D: Device = Dpdk> {
     /// The sources that they have something for.
     active: Active,
     tx: Vec<TxPort<D>>,
-    /// What may be sent is bounded.
+    /// A limit bounds what all ports send.
     limited: bool,
-    /// What may send first within the bound, by number: each source of each port has one.
+    /// The number of the source that may send first within the limit: each source of each port has one.
     turn: usize,
     receiver: Receiver<D>,
     /// When a device is to be tended, and how often; never, for most.
@@ -228,7 +229,7 @@ impl<D: Device> Worker<D> {
                 }
                 Command::NextHops(slot, mut new) => {
                     if let Some(emulated) = self.runs[slot].as_mut().and_then(|run| run.emulated.as_mut()) {
-                        emulated.swap_next_hops(new.port, &mut new.hops);
+                        emulated.swap_next_hops(&mut new);
                     }
                     let _ = self.reclaim.push(Reclaim::NextHops(new));
                 }

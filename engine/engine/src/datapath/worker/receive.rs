@@ -20,6 +20,7 @@ use super::{
     stream_handoff::StreamHandoff,
 };
 use crate::datapath::shared::QueueShare;
+use crate::index::WorkerIndex;
 
 /// A port as one of its receiving workers sees it.
 pub(super) struct RxPort<D: Device> {
@@ -52,7 +53,7 @@ pub(in crate::datapath) struct Receiver<D: Device> {
 }
 
 impl<D: Device> Receiver<D> {
-    pub(super) fn new(worker: usize, ports: Vec<RxPort<D>>, handoff: StreamHandoff) -> Self {
+    pub(super) fn new(worker: WorkerIndex, ports: Vec<RxPort<D>>, handoff: StreamHandoff) -> Self {
         Self { ports, burst: D::Burst::new(), measure: Measure::new(worker, handoff), drained: false }
     }
 

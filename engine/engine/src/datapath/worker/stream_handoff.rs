@@ -9,13 +9,14 @@ use super::{
     bell::{Bell, Workers},
     sinks::Handed,
 };
+use crate::index::WorkerIndex;
 
 /// Packets of a ring: what is received in the millisecond in which its reader may sleep.
 const HANDED: usize = 2048;
 
 /// A worker's way to all others, and theirs to it.
 pub(in crate::datapath) struct StreamHandoff {
-    worker: usize,
+    worker: WorkerIndex,
     /// By worker.
     to: Vec<Option<Producer<Handed>>>,
     from: Vec<Option<Consumer<Handed>>>,
@@ -31,7 +32,7 @@ pub(in crate::datapath) fn between_workers(count: usize) -> Vec<StreamHandoff> {
     let bells: Arc<[Bell]> = (0..count).map(|_| Bell::default()).collect();
     let mut all: Vec<_> = (0..count)
         .map(|worker| StreamHandoff {
-            worker,
+            worker: WorkerIndex(worker),
             to: (0..count).map(|_| None).collect(),
             from: (0..count).map(|_| None).collect(),
             bells: Arc::clone(&bells),
@@ -66,9 +67,9 @@ impl StreamHandoff {
 
     /// Gives a packet to another worker, which sees it after `notify`.
     #[inline]
-    pub(super) fn give(&mut self, to: usize, packet: Handed) -> bool {
+    pub(super) fn give(&mut self, to: WorkerIndex, packet: Handed) -> bool {
         self.given.insert(to);
-        self.to[to].as_mut().is_some_and(|ring| ring.push(packet).is_ok())
+        self.to[to.0].as_mut().is_some_and(|ring| ring.push(packet).is_ok())
     }
 
     /// Notifies the workers that were given packets.
@@ -78,23 +79,23 @@ impl StreamHandoff {
             return;
         }
         while let Some(to) = self.given.pop() {
-            self.bells[to].ring(self.worker);
-            self.tight |= self.to[to].as_ref().is_some_and(|ring| ring.slots() < BURST);
+            self.bells[to.0].ring(self.worker);
+            self.tight |= self.to[to.0].as_ref().is_some_and(|ring| ring.slots() < BURST);
         }
     }
 
     /// Takes all that others gave, each packet with the worker that received it. Returns how many. Only after all of a worker's are
     /// taken, that worker sees that they are.
     #[inline]
-    pub(super) fn take(&mut self, mut each: impl FnMut(usize, &Handed)) -> usize {
+    pub(super) fn take(&mut self, mut each: impl FnMut(WorkerIndex, &Handed)) -> usize {
         // Most often no worker has given anything: a line that is only read stays in the caches of all.
-        if !self.bells[self.worker].rang() {
+        if !self.bells[self.worker.0].rang() {
             return 0;
         }
-        let mut given_by = self.bells[self.worker].take();
+        let mut given_by = self.bells[self.worker.0].take();
         let mut taken = 0;
         while let Some(from) = given_by.pop() {
-            let Some(ring) = &mut self.from[from] else { continue };
+            let Some(ring) = &mut self.from[from.0] else { continue };
             let Ok(packets) = ring.read_chunk(ring.slots()) else { continue };
             taken += packets.len();
             let (first, second) = packets.as_slices();
@@ -116,7 +117,7 @@ mod tests {
 
     fn taken(handoff: &mut StreamHandoff) -> Vec<(usize, u64)> {
         let mut all = Vec::new();
-        handoff.take(|from, packet| all.push((from, packet.at_ns())));
+        handoff.take(|from, packet| all.push((from.0, packet.at_ns())));
         all
     }
 
@@ -124,7 +125,7 @@ mod tests {
     fn what_is_given_is_taken_once_it_was_notified() {
         let mut workers = between_workers(3);
         assert!(
-            workers[0].give(2, Handed::at(5)) && workers[1].give(2, Handed::at(6)) && workers[0].give(2, Handed::at(7))
+            [(0, 5), (1, 6), (0, 7)].into_iter().all(|(from, at)| workers[from].give(WorkerIndex(2), Handed::at(at)))
         );
         assert_eq!(taken(&mut workers[2]), []);
         workers[0].notify();
@@ -142,7 +143,7 @@ mod tests {
         let mut given = 0;
         while workers[0].has_room() {
             for _ in 0..BURST {
-                assert!(workers[0].give(1, Handed::at(given)));
+                assert!(workers[0].give(WorkerIndex(1), Handed::at(given)));
                 given += 1;
             }
             workers[0].notify();

@@ -25,6 +25,7 @@ use crate::datapath::{
     run::clock::{ClockChange, RunClock},
     shared::RunShare,
 };
+use crate::index::WorkerIndex;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
@@ -165,7 +166,7 @@ fn receive(asked: &Asked, worker: usize, timescale: &Arc<Timescale>, foreign: Ru
     RunReceive {
         by_id: RunReceive::index_by_id([Some(7)].into_iter()),
         streams: [StreamReceive { port: Some(0), wide, delay }].into(),
-        owners: (0..workers).map(|sender| Owner::new(0, sender, false)).collect(),
+        owners: (0..workers).map(|sender| Owner::new(WorkerIndex(0), sender, false)).collect(),
         senders: workers,
         here: 0..workers,
         timescale: Arc::clone(timescale),

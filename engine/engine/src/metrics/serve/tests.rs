@@ -149,7 +149,7 @@ async fn a_worker_that_hangs_makes_the_engine_neither_ready_nor_alive_until_it_g
         drop(changed.wait_while(is_free.lock().unwrap(), |is_free| !*is_free));
         (0..frames.len()).collect()
     };
-    engine.datapath().disturb(0, Box::new(hang));
+    engine.datapath().disturb(crate::index::PortIndex(0), Box::new(hang));
     let (listener, address) = listening().await;
     let served = tokio::spawn(serve(listener, engine.clone()));
     let watched = tokio::spawn({

@@ -78,7 +78,7 @@ fn a_good_plan_passes_and_says_what_is_measured_where() {
     let histograms: Vec<_> = checked.measured.streams.iter().map(|s| s.histogram).collect();
     assert_eq!(histograms, [Some(0), Some(1), Some(1), None]);
     assert_eq!(checked.measured.streams[3].mark, Some(Mark::Ipv4Identification(77)));
-    let [east, west] = ["east", "west"].map(|name| site.index(name).unwrap().0);
+    let [east, west] = ["east", "west"].map(|name| site.index(name).unwrap());
     let allowed =
         Allowed { addresses: [([10, 0, 0, 0].into(), [10, 0, 0, 255].into())].into(), ports: [(7, 65_535)].into() };
     let reflectors = vec![datapath::Reflector { port: west, swap: Swap::Mac, any_mac: true, allowed }];

@@ -12,11 +12,11 @@ use std::collections::HashSet;
 pub fn named(asked: &Stateful) -> HashSet<u32> {
     let programs = asked.templates.iter().filter_map(|template| template.client.as_ref());
     let instructions = programs.flat_map(|program| &program.instructions);
-    let named = instructions.filter_map(|instruction| match alone(instruction.kind.as_ref()?)?.effects().opens? {
-        Opens::Connection(named) => named,
-        Opens::Next(template) => Some(template),
-    });
-    named.collect()
+    let mut named = HashSet::new();
+    for instruction in instructions.filter_map(|instruction| alone(instruction.kind.as_ref()?)) {
+        named.extend(instruction.effects().opens.into_iter().flat_map(Opens::named));
+    }
+    named
 }
 
 /// Checks each template of `asked`, which `templates` are, against those of which its program opens connections. Programs were checked.

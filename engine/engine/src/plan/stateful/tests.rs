@@ -4,10 +4,10 @@ use super::super::validate::{PortFacts, validate};
 use super::super::{Macs, Violations, rate::LineRate};
 use super::*;
 use contract::{
-    Capture, CountTime, Delay, Gre, Gtpu, Instruction, Jump, Loop, Mpls, MplsLabel, Nothing, OpenConnection, Payload,
-    PayloadCounter, PayloadField, PayloadList, PayloadMatch, Pool, Program, Receive, ReceiveMessages, ReceiveUntil,
-    Send, SendMessage, SourcePorts, Timing, Tunables, VariableValue, VlanTag, Vxlan, WeightedPool, capture,
-    instruction::Kind, payload, payload_field, receive_until,
+    Capture, CountTime, Delay, Gre, Gtpu, Instruction, Jump, Loop, Mpls, MplsLabel, NextTemplates, Nothing,
+    OpenConnection, Payload, PayloadCounter, PayloadField, PayloadList, PayloadMatch, Pool, Program, Receive,
+    ReceiveMessages, ReceiveUntil, Send, SendMessage, SourcePorts, Timing, Tunables, VariableValue, VlanTag, Vxlan,
+    WeightedPool, capture, instruction::Kind, payload, payload_field, receive_until,
 };
 use spate_stateful::{Address, IgnoredSources, Instruction as Executed, pool::Start};
 use std::borrow::Cow;
@@ -1049,6 +1049,9 @@ fn what_is_wrong_with_programs_is_named_by_the_plans_own_numbers() {
         (|p| alone(p, vec![open(Some(7))]), "client.instructions[0].open_connection.template", "no template 7 with"),
         (|p| alone(p, vec![open(None)]), "client.instructions[0].open_connection.template", "no next_template names"),
         (|p| alone(p, vec![Kind::NextTemplate(7)]), "client.instructions[0].next_template", "no template 7 with"),
+        (|p| alone(p, vec![next_of(&[])]), "client.instructions[0].next_templates.templates", "names no template"),
+        (|p| alone(p, vec![next_of(&[7, 7])]), "client.instructions[0].next_templates.templates", "7 is there twice"),
+        (|p| alone(p, vec![next_of(&[7])]), "client.instructions[0].next_templates.templates", "no template 7 with"),
         (
             |p| alone(p, vec![open(Some(0))]),
             "client.instructions[0].open_connection.template",
@@ -1659,6 +1662,10 @@ fn engines_of_templates_that_cannot_be_are_refused() {
     assert!(wrong.contains("stateful.templates[1].client_engines: has engines of stateful.templates[0]"), "{wrong}");
 }
 
+fn next_of(templates: &[u32]) -> Kind {
+    Kind::NextTemplates(NextTemplates { templates: templates.to_vec() })
+}
+
 fn open(template: Option<u32>) -> Kind {
     Kind::OpenConnection(OpenConnection { template })
 }
@@ -1688,6 +1695,19 @@ fn templates_that_programs_open_need_no_rate() {
     part(&mut plan).templates[1].flows_per_second = Some(Ratio { numerator: 5, denominator: 1 });
     part(&mut plan).templates[1].limit = 9;
     assert_eq!(checked(&plan).templates[1].client.as_ref().unwrap().rate, (5, 1));
+}
+
+#[test]
+fn templates_that_are_named_together_need_no_rate() {
+    let mut plan = opening();
+    let third =
+        contract::Template { name: "third".into(), destination_port: 82, ..part(&mut plan).templates[1].clone() };
+    part(&mut plan).templates.push(third);
+    client(&mut plan, vec![next_of(&[1, 2]), open(None), send(0), receive(2000)]);
+    let scenario = checked(&plan);
+    assert_eq!(scenario.opened().collect::<Vec<_>>(), [1, 2]);
+    let rates: Vec<_> = scenario.templates.iter().map(|template| template.client.as_ref().unwrap().rate).collect();
+    assert_eq!(rates, [(1000, 3), (0, 1), (0, 1)]);
 }
 
 #[test]

@@ -10,7 +10,11 @@ fn open(template: u32) -> Instruction {
 }
 
 fn next(template: u32) -> Instruction {
-    NextTemplate { template }
+    one_of(&[template])
+}
+
+fn one_of(templates: &[u32]) -> Instruction {
+    NextTemplate { templates: templates.into() }
 }
 
 const UNNAMED: Instruction = OpenConnection { template: None };
@@ -46,6 +50,16 @@ fn templates_are_opened_by_name_or_as_they_were_named_last() {
     assert_eq!(faults(&clients), []);
     assert_eq!(opening_of(&of(&programs)[0], 3), Some(2), "the one without a name may be it");
     assert_eq!(opening_of(&of(&programs)[1], 2), None);
+}
+
+#[test]
+fn each_of_the_templates_that_are_named_together_may_be_opened() {
+    let clients: [&[Instruction]; 4] = [&[one_of(&[1, 3]), UNNAMED], &[], &[], &[]];
+    assert_eq!(opened(&of(&programs(&clients)))[0], BTreeSet::from([1, 3]));
+    assert_eq!(faults(&clients), []);
+    assert_eq!(faults(&[&[one_of(&[1, 7]), UNNAMED], &[]])[0], (0, 1, Problem::Opened(7)));
+    let back: [&[Instruction]; 3] = [&[one_of(&[1, 2]), UNNAMED], &[], &[open(0)]];
+    assert_eq!(faults(&back), [(0, 2, Problem::Circle(2)), (2, 1, Problem::Circle(0))]);
 }
 
 #[test]

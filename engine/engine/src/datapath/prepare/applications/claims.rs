@@ -65,8 +65,8 @@ pub(super) fn claims(scenario: &Scenario) -> Vec<Claim> {
 }
 
 /// Addresses that a scenario's clients and servers have on this engine, by port.
-pub(in crate::datapath) fn ranges(scenario: &Scenario) -> BTreeMap<usize, Vec<Range>> {
-    let mut ranges: BTreeMap<usize, Vec<Range>> = BTreeMap::new();
+pub(in crate::datapath) fn ranges(scenario: &Scenario) -> BTreeMap<PortIndex, Vec<Range>> {
+    let mut ranges: BTreeMap<PortIndex, Vec<Range>> = BTreeMap::new();
     // Nobody asks for the MAC of a group.
     let asked_for = claims(scenario).into_iter().filter(|claim| !claim.pool.is_of_groups());
     for Claim { port, pool, own_macs, tags, .. } in asked_for {
@@ -75,7 +75,7 @@ pub(in crate::datapath) fn ranges(scenario: &Scenario) -> BTreeMap<usize, Vec<Ra
         let first_mac = pool.mac(first_own).filter(|_| own_macs);
         let (first, last, step) = (end(first_own), end(pool.last_offset()), pool.part().of);
         let range = Range { first, last, step, first_mac, tags };
-        let of_port = ranges.entry(port.0).or_default();
+        let of_port = ranges.entry(port).or_default();
         if !of_port.contains(&range) {
             of_port.push(range);
         }
@@ -85,11 +85,11 @@ pub(in crate::datapath) fn ranges(scenario: &Scenario) -> BTreeMap<usize, Vec<Ra
 
 /// Multicast groups that a scenario's servers are reached by on this engine, by port; and how many more there are than a port can be a
 /// member of.
-pub(in crate::datapath) fn groups(scenario: &Scenario) -> (BTreeMap<usize, Vec<Group>>, u128) {
-    let (mut groups, mut omitted): (BTreeMap<usize, BTreeSet<IpAddr>>, u128) = (BTreeMap::new(), 0);
+pub(in crate::datapath) fn groups(scenario: &Scenario) -> (BTreeMap<PortIndex, Vec<Group>>, u128) {
+    let (mut groups, mut omitted): (BTreeMap<PortIndex, BTreeSet<IpAddr>>, u128) = (BTreeMap::new(), 0);
     for Claim { port, pool, own_macs: of_clients, .. } in claims(scenario) {
         let Some(first) = pool.first_own().filter(|_| pool.is_of_groups() && !of_clients) else { continue };
-        let of_port = groups.entry(port.0).or_default();
+        let of_port = groups.entry(port).or_default();
         let step = u128::from(pool.part().of);
         let all = (pool.last_offset() - first) / step + 1;
         // Of those that other pools have too, there is one each.
@@ -124,8 +124,8 @@ pub(super) fn refuse_conflicts(context: &Context<'_>, spec: &RunSpec, claims: &[
             );
             return Err(refused(field.clone(), problem));
         }
-        let reflects = spec.measure.reflectors.iter().any(|reflector| reflector.port == port.0);
-        if reflects || context.present.iter().any(|run| run.reflects(port.0)) {
+        let reflects = spec.measure.reflectors.iter().any(|reflector| reflector.port == *port);
+        if reflects || context.present.iter().any(|run| run.reflects(*port)) {
             let problem =
                 format!("{} sends back what it receives: use another port, or no reflector", name(context, port.0));
             return Err(refused(field.clone(), problem));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which worker begins which flows of the clients, and serves which of the servers'.
-use std::{collections::BTreeMap, ops, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use spate_net::spread;
 use spate_stateful::{
@@ -15,14 +15,14 @@ use crate::datapath::{
     open::OpenPort,
     prepare::{Context, late_after_ns},
 };
-use crate::index::TemplateIndex;
+use crate::index::{TemplateIndex, WorkerIndex, WorkerRange};
 
 /// The workers that begin flows: those to which replies can come. Those of a group share out the flows of its ports' clients evenly.
 pub(super) struct ClientWorkers {
     /// By port, in ascending order.
-    pub(super) by_port: Vec<Vec<usize>>,
+    pub(super) by_port: Vec<Vec<WorkerIndex>>,
     /// By port: the workers of its group.
-    groups: Vec<ops::Range<usize>>,
+    groups: Vec<WorkerRange>,
     /// The first port with clients.
     first: Option<usize>,
 }
@@ -35,7 +35,7 @@ impl ClientWorkers {
         for (index, template) in scenario.templates.iter().enumerate() {
             let Some(port) = template.client.as_ref().map(|client| client.port) else { continue };
             let field = TemplateIndex(index).path().field("client_port");
-            let other = *first.entry(groups[port].start).or_insert(port);
+            let other = *first.entry(groups[port].first()).or_insert(port);
             let (these, those) = (&by_port[port], &by_port[other]);
             if these.is_empty() {
                 let problem = format!("{} receives nothing, so that no reply comes", name(context, port));
@@ -43,6 +43,7 @@ impl ClientWorkers {
             }
             // Each flow's worker is found without asking others only if all clients are shared out in one way.
             if these != those && (these.len() > 1 || those.len() > 1) {
+                let [these, those] = [these, those].map(|all| all.iter().map(|worker| worker.0).collect::<Vec<_>>());
                 let problem = format!(
                     "workers {these:?} receive from {}, and {those:?} from {}, where other clients are: put both on ports whose \
                      devices share packets out to as many workers, or run one worker",
@@ -58,7 +59,12 @@ impl ClientWorkers {
     }
 
     /// What a worker emulates; none if it has nothing to do with it.
-    pub(super) fn scenario(&self, worker: usize, context: &Context<'_>, all: &Arc<Scenario>) -> Option<Arc<Scenario>> {
+    pub(super) fn scenario(
+        &self,
+        worker: WorkerIndex,
+        context: &Context<'_>,
+        all: &Arc<Scenario>,
+    ) -> Option<Arc<Scenario>> {
         let begins =
             |template: &Template| template.client.as_ref().is_some_and(|c| self.by_port[c.port].contains(&worker));
         let serves = |template: &Template| {
@@ -78,22 +84,22 @@ impl ClientWorkers {
     }
 
     /// Which of all flows a worker begins; or where there are servers only, serves.
-    pub(super) fn share(&self, worker: usize, scenario: &Scenario) -> Share {
+    pub(super) fn share(&self, worker: WorkerIndex, scenario: &Scenario) -> Share {
         let (rank, clients) = self.place(worker, scenario);
         Share::of_engine(rank as u64, clients as u64, scenario.client_part())
     }
 
     /// A worker's index among those that share its clients' flows, and how many these are.
-    fn place(&self, worker: usize, scenario: &Scenario) -> (usize, usize) {
+    fn place(&self, worker: WorkerIndex, scenario: &Scenario) -> (usize, usize) {
         let client = scenario.templates.iter().find_map(|template| Some(template.client.as_ref()?.port));
         let server = || {
             let served = scenario.templates.iter().filter_map(|template| Some(template.server.as_ref()?.port));
-            served.into_iter().find(|port| self.groups[*port].contains(&worker))
+            served.into_iter().find(|port| self.groups[*port].contains(worker))
         };
         // Where it has servers only, and all clients are of other groups, it numbers these servers' flows.
         let port = match (client, self.first) {
             (Some(port), _) => Some(port),
-            (None, Some(first)) if !self.groups[first].contains(&worker) => server(),
+            (None, Some(first)) if !self.groups[first].contains(worker) => server(),
             (None, first) => first.or_else(server),
         };
         let Some(clients) = port.map(|port| &self.by_port[port]) else { return (0, 1) };
@@ -102,7 +108,7 @@ impl ClientWorkers {
 
     pub(super) fn emulation(
         &self,
-        worker: usize,
+        worker: WorkerIndex,
         context: &Context<'_>,
         spec: &RunSpec,
         asked: &StatefulSpec,
@@ -135,7 +141,7 @@ impl ClientWorkers {
 
 /// Refuses clients in several groups that could open the same connection twice: workers of one group do not know which of their
 /// ports those of another take.
-fn refuse_twins(context: &Context<'_>, scenario: &Scenario, groups: &[ops::Range<usize>]) -> Result<(), PrepareError> {
+fn refuse_twins(context: &Context<'_>, scenario: &Scenario, groups: &[WorkerRange]) -> Result<(), PrepareError> {
     let overlap = |these: &[WeightedPool], those: &[WeightedPool]| {
         let pools =
             |all: &[WeightedPool]| all.iter().map(|weighted| &scenario.pools[weighted.pool]).collect::<Vec<_>>();
@@ -175,8 +181,8 @@ fn secret_seed() -> Result<u128, PrepareError> {
 }
 
 /// Decides whether replies come to a worker: ports spread by addresses and ports.
-fn owns_replies(worker: usize, ports: &[OpenPort]) -> Box<OwnsReplies> {
-    let queues: Vec<Vec<usize>> = ports.iter().map(|port| port.rx_workers.clone()).collect();
+fn owns_replies(worker: WorkerIndex, ports: &[OpenPort]) -> Box<OwnsReplies> {
+    let queues: Vec<Vec<WorkerIndex>> = ports.iter().map(|port| port.rx_workers.clone()).collect();
     Box::new(move |port, destination_port, tuple| {
         let workers = &queues[port];
         let (client, server) = ((tuple.client.into(), tuple.source_port), (tuple.server.into(), destination_port));

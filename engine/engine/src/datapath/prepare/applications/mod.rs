@@ -12,7 +12,7 @@ use std::{
 use spate_dpdk::Mempool;
 use spate_stateful::{
     Counters, FieldPath, Protocol, Scenario, Stack, Template,
-    envelope::{self, Envelopes},
+    envelope::{self, Envelopes, GatewayMac},
 };
 
 use crate::datapath::{
@@ -25,7 +25,7 @@ use crate::datapath::{
     },
     worker::{self, Emulated, Pools},
 };
-use crate::index::TemplateIndex;
+use crate::index::{TemplateIndex, WorkerIndex};
 
 use claims::{claims, refuse_conflicts};
 pub(in crate::datapath) use claims::{groups, ranges};
@@ -51,7 +51,8 @@ pub(in crate::datapath) fn prepare(
     refuse_conflicts(context, spec, &claims)?;
     let longest = longest_of_all(context, &asked.scenario)?;
     let clients = ClientWorkers::of(context, &asked.scenario)?;
-    let parts: Vec<_> = (0..workers).map(|worker| clients.scenario(worker, context, &asked.scenario)).collect();
+    let parts: Vec<_> =
+        (0..workers).map(|worker| clients.scenario(WorkerIndex(worker), context, &asked.scenario)).collect();
     refuse_too_much(asked, parts.iter().flatten().count())?;
     let names = || asked.scenario.templates.iter().map(|template| template.name.clone()).collect();
     let recorded = asked.records.as_ref().map(|records| records::Prepared::new(records, names()));
@@ -64,11 +65,12 @@ pub(in crate::datapath) fn prepare(
     let mut emulating = Vec::new();
     let shared = parts.iter().enumerate().map(|(worker, part)| {
         let scenario = part.as_ref()?;
-        Some((Arc::clone(scenario), clients.share(worker, scenario)))
+        Some((Arc::clone(scenario), clients.share(WorkerIndex(worker), scenario)))
     });
     let shares = shared.collect();
     let outer_ethertype_lost: Vec<_> =
         context.ports.iter().map(|port| port.config.device.loses_outer_ethertype()).collect();
+    let gateways: Vec<_> = asked.on_link.gateways.iter().copied().map(GatewayMac::from).collect();
     let mut emulated = Vec::with_capacity(workers);
     let mut counters: BTreeMap<(TemplateIndex, bool), Vec<Arc<Counters>>> = BTreeMap::new();
     for (worker, part) in parts.into_iter().enumerate() {
@@ -76,6 +78,7 @@ pub(in crate::datapath) fn prepare(
             emulated.push(None);
             continue;
         };
+        let worker = WorkerIndex(worker);
         let mut emulation = clients.emulation(worker, context, spec, asked, &scenario)?;
         if let Some(recorded) = &mut recorded {
             emulation.record(recorded.recorder());
@@ -90,14 +93,14 @@ pub(in crate::datapath) fn prepare(
         }
         let long = if longest + VLAN_TAG > SHORT_ROOM { Some(long_pool(context, worker)?) } else { None };
         let to_cut = pool_to_cut(context, &scenario, worker)?;
-        let handoff = handoffs[worker].take();
+        let handoff = handoffs[worker.0].take();
         emulating.push((worker, handoff.as_ref().map(|handoff| Arc::clone(handoff.share()))));
         let ports = ports(&scenario);
         let counters = |template, client| Arc::clone(emulation.counters(template, client));
         let known = envelope::Ports {
             links: &asked.links,
             neighbours: &asked.on_link.neighbours,
-            gateways: &asked.on_link.gateways,
+            gateways: &gateways,
             tags: &context.tags,
             outer_ethertype_lost: &outer_ethertype_lost,
             mirrored: false,
@@ -133,8 +136,12 @@ pub(in crate::datapath) fn prepare(
 
 /// Packets that a worker has for devices that cut them into segments, if a port that it sends TCP on has one: as many as their
 /// rings hold, and some to work with.
-fn pool_to_cut(context: &mut Context<'_>, scenario: &Scenario, worker: usize) -> Result<Option<Mempool>, PrepareError> {
-    if let Some(pool) = &context.packets_to_cut[worker] {
+fn pool_to_cut(
+    context: &mut Context<'_>,
+    scenario: &Scenario,
+    worker: WorkerIndex,
+) -> Result<Option<Mempool>, PrepareError> {
+    if let Some(pool) = &context.packets_to_cut[worker.0] {
         return Ok(Some(pool.clone()));
     }
     let cuts = |port: &&OpenPort| port.port.offloads().cut.is_some() && port.tx_workers.contains(&worker);
@@ -156,13 +163,13 @@ fn pool_to_cut(context: &mut Context<'_>, scenario: &Scenario, worker: usize) ->
         exhausted: true,
     })?;
     tracing::info!(
-        worker,
+        worker = worker.0,
         port = port.config.name,
         packets = count,
         kib = Mempool::bytes(count, room) >> 10,
         "its device cuts TCP into segments"
     );
-    context.packets_to_cut[worker] = Some(pool.clone());
+    context.packets_to_cut[worker.0] = Some(pool.clone());
     Ok(Some(pool))
 }
 
@@ -230,9 +237,9 @@ fn refuse_too_much(asked: &StatefulSpec, workers: usize) -> Result<(), PrepareEr
     Err(PrepareError { field: "stateful.most_flows".into(), problem, exhausted: true })
 }
 
-fn sorted(mut workers: Vec<usize>) -> Vec<usize> {
-    workers.sort_unstable();
-    workers
+fn sorted<T: Ord>(mut all: Vec<T>) -> Vec<T> {
+    all.sort_unstable();
+    all
 }
 
 fn name<'a>(context: &Context<'a>, port: usize) -> &'a str {

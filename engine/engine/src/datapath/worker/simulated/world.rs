@@ -19,6 +19,7 @@ use crate::datapath::{
     shared::{QueueShare, WorkerShare},
     worker::{Parts, ReceiveQueue, Worker, between_workers},
 };
+use crate::index::WorkerIndex;
 
 /// A worker, and what is on its way to it.
 pub(in crate::datapath) struct Lane {
@@ -94,7 +95,7 @@ impl World {
                 device_clock: clocks[port].clone(),
             };
             let worker = Worker::new(Parts {
-                index,
+                index: WorkerIndex(index),
                 clock: Clock::new(Rc::clone(&now_ns)),
                 commands: their_commands,
                 reclaim: their_reclaim,

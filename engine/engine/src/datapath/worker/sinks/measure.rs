@@ -21,6 +21,7 @@ use crate::datapath::{
         stream_handoff::StreamHandoff,
     },
 };
+use crate::index::WorkerIndex;
 
 /// In `RunReceive::by_id`: no such stream.
 const NO_STREAM: u32 = u32::MAX;
@@ -29,7 +30,7 @@ const NO_RUN: u8 = u8::MAX;
 
 /// What a worker knows of the streams whose packets it receives.
 pub(in crate::datapath::worker) struct Measure {
-    worker: usize,
+    worker: WorkerIndex,
     /// By run tag: the run's slot.
     slots: Box<[u8]>,
     /// Runs in `slots`: without any, no packet can carry a trailer of one.
@@ -39,7 +40,7 @@ pub(in crate::datapath::worker) struct Measure {
 
 impl Measure {
     /// For a worker with a number.
-    pub(in crate::datapath::worker) fn new(worker: usize, handoff: StreamHandoff) -> Self {
+    pub(in crate::datapath::worker) fn new(worker: WorkerIndex, handoff: StreamHandoff) -> Self {
         Self { worker, slots: vec![NO_RUN; 1 << 16].into(), measured: 0, handoff }
     }
 
@@ -185,22 +186,22 @@ pub(in crate::datapath) struct Owner {
 impl Owner {
     const BY_TAG: u16 = 1 << 15;
 
-    pub(in crate::datapath) fn new(worker: usize, tracker: usize, by_tag: bool) -> Self {
-        Self { worker: worker as u16 | if by_tag { Self::BY_TAG } else { 0 }, tracker: tracker as u32 }
+    pub(in crate::datapath) fn new(worker: WorkerIndex, tracker: usize, by_tag: bool) -> Self {
+        Self { worker: worker.0 as u16 | if by_tag { Self::BY_TAG } else { 0 }, tracker: tracker as u32 }
     }
 
     /// Whether a worker keeps it for a stream that is not counted by tag.
     #[inline(always)]
-    fn is_simply(self, worker: usize) -> bool {
-        usize::from(self.worker) == worker
+    fn is_simply(self, worker: WorkerIndex) -> bool {
+        usize::from(self.worker) == worker.0
     }
 
     fn counts_by_tag(self) -> bool {
         self.worker & Self::BY_TAG != 0
     }
 
-    pub(in crate::datapath) fn worker(self) -> usize {
-        usize::from(self.worker & !Self::BY_TAG)
+    pub(in crate::datapath) fn worker(self) -> WorkerIndex {
+        WorkerIndex(usize::from(self.worker & !Self::BY_TAG))
     }
 }
 
@@ -256,7 +257,7 @@ impl Handed {
 /// where they should arrive. `from_it` are all packets of the burst from this one on.
 #[inline]
 fn take<D: Device>(
-    worker: usize,
+    worker: WorkerIndex,
     handoff: &mut StreamHandoff,
     runs: &mut [Option<Box<WorkerRun<D>>>],
     packet: &Handed,
@@ -311,7 +312,7 @@ fn take<D: Device>(
 /// Counts packets of a stream that is counted by tag, each by itself, or hands them to the worker that does.
 #[inline(never)]
 fn take_by_tag<D: Device>(
-    worker: usize,
+    worker: WorkerIndex,
     handoff: &mut StreamHandoff,
     run: &mut WorkerRun<D>,
     (stream, owner): (usize, Owner),
@@ -342,7 +343,13 @@ fn take_by_tag<D: Device>(
 
 /// Counts a packet that worker `from` received by its tag.
 #[inline(never)]
-fn count_by_tag<D: Device>(run: &mut WorkerRun<D>, packet: &Handed, tag: TagNumber, from: usize, of: (usize, usize)) {
+fn count_by_tag<D: Device>(
+    run: &mut WorkerRun<D>,
+    packet: &Handed,
+    tag: TagNumber,
+    from: WorkerIndex,
+    of: (usize, usize),
+) {
     if let Some(by_tag) = &mut run.receive.by_tag {
         by_tag.count(&run.share, packet, tag, from, of);
     }
@@ -472,11 +479,11 @@ impl RunReceive {
 
     /// How a packet arrived that worker `from` received, by the sequence that it belongs to.
     #[inline(always)]
-    fn arrival(&mut self, from: usize, packet: &Handed, stream: usize, tracker: usize) -> Arrival {
+    fn arrival(&mut self, from: WorkerIndex, packet: &Handed, stream: usize, tracker: usize) -> Arrival {
         let sequence = packet.trailer.sequence;
         if self.streams[stream].wide {
             let workers = self.queues.len() / self.trackers.len();
-            self.trackers[tracker].receive_from(&mut self.queues[tracker * workers + from], sequence)
+            self.trackers[tracker].receive_from(&mut self.queues[tracker * workers + from.0], sequence)
         } else {
             self.trackers[tracker].receive(sequence)
         }

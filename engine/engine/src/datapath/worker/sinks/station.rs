@@ -146,6 +146,6 @@ impl Mac {
 #[derive(Clone, Copy, Debug, Default)]
 struct Unclaimed {
     foreign: u64,
-    /// Of them.
+    /// Foreign packets for the MAC of another station.
     other_mac: u64,
 }

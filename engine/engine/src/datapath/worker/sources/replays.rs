@@ -29,23 +29,23 @@ const COUNTED: usize = 1 << 14;
 
 /// Where a worker finds a capture's packets.
 pub(in crate::datapath) enum ReplayTape {
-    /// In memory.
+    /// The capture is in memory.
     Held(Box<HeldTape>),
-    /// In a ring: `FrameHeader::at_ns` is the distance, `original_len` the seal. An empty frame is the end.
+    /// A reader writes its packets into a ring: `FrameHeader::at_ns` is the distance, `original_len` the seal. An empty frame is the end.
     Read(FrameReader),
 }
 
 /// Why a tape has no more packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::datapath) enum TapeEnd {
-    /// All is played.
+    /// All packets of all passes are sent.
     Played,
-    /// It cannot be read any further; this many packets are known to be missing.
+    /// The capture cannot be read any further; this many packets are known to be missing.
     Failed(u64),
 }
 
 impl TapeEnd {
-    /// As it lies in the ring: distance and seal of an empty frame.
+    /// The end as a ring has it: distance and seal of an empty frame.
     pub(in crate::datapath) fn encode(self) -> (u64, u32) {
         match self {
             Self::Played => (0, 0),
@@ -62,7 +62,7 @@ impl TapeEnd {
 enum Head {
     /// The packet's distance from the one before, and its length.
     Packet(u64, usize),
-    /// It is not read yet.
+    /// The reader has not read the next packet yet.
     Unread,
     End(TapeEnd),
 }

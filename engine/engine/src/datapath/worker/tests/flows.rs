@@ -156,7 +156,7 @@ impl Flows {
             begun: Vec::new(),
             sent: 0,
         };
-        let everyone: Vec<_> = (0..workers).collect();
+        let everyone: Vec<_> = (0..workers).map(WorkerIndex).collect();
         let mut ways = between(&vec![of.handoff; workers], &[everyone.clone(), everyone], LONGEST);
         for worker in 0..workers {
             let handoff = ways[worker].take();

@@ -102,8 +102,11 @@ pub fn row(kind: &Kind) -> Row<'_> {
             Row::new("open_connection", "template", |_| Some(Instruction::OpenConnection { template: open.template }))
         }
         Kind::NextTemplate(template) => {
-            Row::new("next_template", "", |_| Some(Instruction::NextTemplate { template: *template }))
+            Row::new("next_template", "", |_| Some(Instruction::NextTemplate { templates: [*template].into() }))
         }
+        Kind::NextTemplates(next) => Row::new("next_templates", "templates", |reading| {
+            Some(Instruction::NextTemplate { templates: reading.templates(&next.templates)? })
+        }),
     }
 }
 
@@ -126,6 +129,17 @@ pub fn alone(kind: &Kind) -> Option<Instruction> {
 impl Reading<'_> {
     fn position(&self, to: u32) -> u32 {
         to.saturating_add(self.shift)
+    }
+
+    fn templates(&mut self, templates: &[u32]) -> Option<Box<[u32]>> {
+        let twice = templates.iter().enumerate().find(|(i, template)| templates[..*i].contains(template));
+        let problem = match twice {
+            Some((_, template)) => format!("template {template} is there twice; each has the same probability"),
+            None if templates.is_empty() => "names no template; name one at least".into(),
+            None => return Some(templates.into()),
+        };
+        self.wrong.add(self.at.field("templates"), problem);
+        None
     }
 
     fn messages(&mut self, messages: u64) -> Option<u32> {
