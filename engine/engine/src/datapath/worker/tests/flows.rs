@@ -158,8 +158,8 @@ impl Flows {
         };
         let everyone: Vec<_> = (0..workers).map(WorkerIndex).collect();
         let mut ways = between(&vec![of.handoff; workers], &[everyone.clone(), everyone], LONGEST);
-        for worker in 0..workers {
-            let handoff = ways[worker].take();
+        for (worker, way) in ways.iter_mut().enumerate() {
+            let handoff = way.take();
             this.handoffs.extend(handoff.as_ref().map(|handoff| Arc::clone(handoff.share())));
             let dealing = if of.handoff { Dealing::ByHash } else { Dealing::ByNumber };
             let owned = Box::new(move |_: usize, port: u16, tuple: &spate_stateful::tuples::Tuple| {
