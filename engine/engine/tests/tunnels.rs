@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the simulator writes of clients in GRE and in MPLS, read by the RFCs' text alone: every packet has the key or the labels of its
-//! client.
+//! What the simulator writes of clients in GRE, MPLS and GTP-U, read by the standards' text alone: every packet has the key, the labels or
+//! the TEID of its client.
 use std::{collections::BTreeMap, fs, process::Command};
 
 use serde_json::{Value, json};
@@ -93,6 +93,34 @@ fn every_packet_in_labels_has_those_of_its_client() {
     let of_client = |client: u8| {
         let n = 2 * u32::from(client - 1);
         [(client, false, 2000 + n), (client, true, 1000 + n)]
+    };
+    assert_seen(&seen, &(1..=4).flat_map(of_client).collect::<Vec<_>>());
+}
+
+/// Every packet is a G-PDU between the client's gNB and the UPF.
+#[test]
+fn every_packet_in_gtpu_has_the_teid_of_its_client() {
+    // 172.16.0.10, 172.16.0.1.
+    let ends = json!({
+        "local": "rBAACg==", "localCount": 2, "remote": "rBAAAQ==", "teid": 4096, "teidStep": 16, "downlinkTeid": 1048576, "qfi": 9,
+    });
+    let mut seen = BTreeMap::new();
+    for frame in simulated("gtpu", ends) {
+        let word = |at: usize| u32::from_be_bytes(frame[at..at + 4].try_into().unwrap());
+        // IPv4 and UDP between ports of which the second is GTP-U's; a G-PDU with a container, whose type and QFI follow.
+        assert_eq!((word(12) >> 16, frame[14], frame[23]), (0x0800, 0x45, 17));
+        assert_eq!((word(36) >> 16, word(42) >> 16), (2152, 0x34ff));
+        assert_eq!(word(42) & 0xffff, frame.len() as u32 - 50);
+        assert_eq!((word(50), frame[54], word(54) & 0xffff), (0x85, 1, 0x0900));
+        // An uplink or a downlink PDU session information.
+        let (client, up) = client(&frame[58..]);
+        assert_eq!(frame[55], if up { 0x10 } else { 0 });
+        *seen.entry((client, up, word(46), frame[26..30].to_vec(), frame[30..34].to_vec())).or_default() += 1;
+    }
+    let upf = vec![172, 16, 0, 1];
+    let of_client = |client: u8| {
+        let (gnb, teid) = (vec![172, 16, 0, 10 + (client - 1) % 2], 16 * u32::from(client - 1));
+        [(client, false, 1_048_576 + teid, upf.clone(), gnb.clone()), (client, true, 4096 + teid, gnb, upf.clone())]
     };
     assert_seen(&seen, &(1..=4).flat_map(of_client).collect::<Vec<_>>());
 }

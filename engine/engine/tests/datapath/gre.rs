@@ -5,7 +5,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use spate_engine::datapath::{Blueprint, PollMode, RunState, Template};
-use spate_engine::index::PortIndex;
 use spate_net::{
     Headers,
     ip::Fixed,
@@ -24,7 +23,9 @@ use crate::kernel::run_inside;
 use crate::packet_socket::{BATCH, PacketSocket, ROOM};
 use crate::setup::{MS, pps, start, stream, turn, wait_for};
 use crate::slow::{east, link};
-use crate::stateful::{assert_all_complete, emulated, loopback, over_v4, scenario, v4, v6};
+use crate::stateful::{
+    a_thousand_flows_pass, assert_all_complete, emulated, keep_only, loopback, over_v4, scenario, v4, v6,
+};
 
 /// Client n has the key 0x100 + n.
 fn tunnels() -> Tunnels {
@@ -82,21 +83,8 @@ fn complete(workers: usize, scenario: Scenario) {
             && gre == expected
             && of.len == inner.len()
     };
-    datapath.disturb(
-        PortIndex(0),
-        Box::new(move |burst: &[(&[u8], usize)]| (0..burst.len()).filter(|at| right(burst[*at].0)).collect()),
-    );
-    let run = start(&datapath, emulated(&datapath, 7, Some(1000 * MS), scenario));
-    wait_for(&run, RunState::Complete, 10);
-    let sides = run.template_counters();
-    let (client, server) = assert_all_complete(&sides, 1000);
-    assert_eq!(run.contradictions(), Vec::<String>::new());
-    for side in [client, server] {
-        assert_eq!(COUNTS.map(|count| side.get(count)), [0; 3]);
-    }
-    let sent = client.get(Count::SentPackets) + server.get(Count::SentPackets);
-    let port = &datapath.port_counters()[0];
-    assert_eq!((port.tx_packets, port.rx_packets, port.foreign_packets), (sent, sent, 0));
+    keep_only(&datapath, right);
+    a_thousand_flows_pass(&datapath, scenario, COUNTS);
 }
 
 #[test]

@@ -6,7 +6,6 @@ use std::thread;
 use std::time::Duration;
 
 use spate_engine::datapath::{Blueprint, PollMode, RunState, Template};
-use spate_engine::index::PortIndex;
 use spate_net::{Headers, checksum};
 use spate_stateful::{
     Count, Protocol, Scenario,
@@ -48,10 +47,7 @@ fn complete(workers: usize, poll: PollMode, scenario: Scenario) {
         let (udp, at) = headers.transport.unwrap();
         (udp, frame[at + 2..at + 4] == 2152u16.to_be_bytes(), frame[at + 9]) == (17, true, 255)
     };
-    datapath.disturb(
-        PortIndex(0),
-        Box::new(move |burst: &[(&[u8], usize)]| (0..burst.len()).filter(|at| inside(burst[*at].0)).collect()),
-    );
+    keep_only(&datapath, inside);
     let protocol = scenario.templates[0].protocol;
     let run = start(&datapath, emulated(&datapath, 7, Some(1000 * MS), scenario));
     wait_for(&run, RunState::Complete, 10);

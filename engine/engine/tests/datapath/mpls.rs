@@ -5,7 +5,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use spate_engine::datapath::{Blueprint, PollMode, RunState, Template};
-use spate_engine::index::PortIndex;
 use spate_net::{
     ethernet::Link,
     ip::Fixed,
@@ -25,7 +24,9 @@ use crate::kernel::run_inside;
 use crate::packet_socket::{BATCH, PacketSocket, ROOM};
 use crate::setup::{MS, pps, start, stream, turn, wait_for};
 use crate::slow::{east, link, mac_bytes, mac_of};
-use crate::stateful::{assert_all_complete, emulated, loopback, over_v4, scenario, v4, v6};
+use crate::stateful::{
+    a_thousand_flows_pass, assert_all_complete, emulated, keep_only, loopback, over_v4, scenario, v4, v6,
+};
 
 /// Above the bottom: label 100, traffic class 5, TTL 64.
 const OUTER: [u8; 4] = [0, 6, 0x4a, 64];
@@ -78,21 +79,8 @@ fn complete(workers: usize, popped: bool, scenario: Scenario) {
         };
         Tags::of(frame) == Some(tags) && frame[..12] == [mac, mac].concat() && labels == expected
     };
-    datapath.disturb(
-        PortIndex(0),
-        Box::new(move |burst: &[(&[u8], usize)]| (0..burst.len()).filter(|at| right(burst[*at].0)).collect()),
-    );
-    let run = start(&datapath, emulated(&datapath, 7, Some(1000 * MS), scenario));
-    wait_for(&run, RunState::Complete, 10);
-    let sides = run.template_counters();
-    let (client, server) = assert_all_complete(&sides, 1000);
-    assert_eq!(run.contradictions(), Vec::<String>::new());
-    for side in [client, server] {
-        assert_eq!(COUNTS.map(|count| side.get(count)), [0; 2]);
-    }
-    let sent = client.get(Count::SentPackets) + server.get(Count::SentPackets);
-    let port = &datapath.port_counters()[0];
-    assert_eq!((port.tx_packets, port.rx_packets, port.foreign_packets), (sent, sent, 0));
+    keep_only(&datapath, right);
+    a_thousand_flows_pass(&datapath, scenario, COUNTS);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use spate_engine::datapath::{
     Change, Datapath, FlowChange, OnLink, PollMode, PortDevice, RunSpec, RunState, StatefulSpec, TemplateCounters,
     Timing,
 };
-use spate_engine::index::{StreamIndex, TemplateIndex};
+use spate_engine::index::{PortIndex, StreamIndex, TemplateIndex};
 use spate_stateful::{
     Address, Client, Count, Instruction, Payload, Pool, PortLink, Program, Protocol, Scenario, Server, Template,
     Tunables, WeightedPool, arrivals, pool::Order, program::Until,
@@ -119,6 +119,28 @@ pub fn emulated(datapath: &Datapath, tag: u16, duration_ns: Option<u64>, scenari
 
 pub fn loopback(workers: usize, poll: PollMode) -> Datapath {
     open(&[("a", PortDevice::Loopback)], workers, poll)
+}
+
+/// The loopback port loses all frames but those that are right.
+pub fn keep_only(datapath: &Datapath, right: impl Fn(&[u8]) -> bool + Send + Sync + 'static) {
+    let kept = move |burst: &[(&[u8], usize)]| (0..burst.len()).filter(|at| right(burst[*at].0)).collect();
+    datapath.disturb(PortIndex(0), Box::new(kept));
+}
+
+/// The 1,000 flows of a scenario complete on a loopback port, which receives no other packets than theirs, and none of these counters
+/// counts.
+pub fn a_thousand_flows_pass<const N: usize>(datapath: &Datapath, scenario: Scenario, faults: [Count; N]) {
+    let run = start(datapath, emulated(datapath, 7, Some(1000 * MS), scenario));
+    wait_for(&run, RunState::Complete, 10);
+    let sides = run.template_counters();
+    let (client, server) = assert_all_complete(&sides, 1000);
+    assert_eq!(run.contradictions(), Vec::<String>::new());
+    for side in [client, server] {
+        assert_eq!(faults.map(|count| side.get(count)), [0; N]);
+    }
+    let sent = client.get(Count::SentPackets) + server.get(Count::SentPackets);
+    let port = &datapath.port_counters()[0];
+    assert_eq!((port.tx_packets, port.rx_packets, port.foreign_packets), (sent, sent, 0));
 }
 
 /// All flows that began have sent, received and closed; returns clients and servers.

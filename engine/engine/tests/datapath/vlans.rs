@@ -12,7 +12,6 @@ use std::time::Duration;
 use spate_engine::{
     control::next_hop,
     datapath::{Blueprint, Datapath, Holding, Link, PollMode, PortDevice, RunSpec, RunState, Template},
-    index::PortIndex,
 };
 use spate_net::{
     Headers,
@@ -79,10 +78,7 @@ fn complete(workers: usize, scenario: Scenario) {
         counted[place].fetch_add(1, Relaxed);
         Tags::of(frame) == Some(tags) && frame[..6] == frame[6..12]
     };
-    datapath.disturb(
-        PortIndex(0),
-        Box::new(move |burst: &[(&[u8], usize)]| (0..burst.len()).filter(|at| right(burst[*at].0)).collect()),
-    );
+    keep_only(&datapath, right);
     let run = start(&datapath, emulated(&datapath, 7, Some(1000 * MS), scenario));
     wait_for(&run, RunState::Complete, 10);
     assert_all_complete(&run.template_counters(), 1000);
@@ -111,10 +107,7 @@ fn tunnels_of_clients_in_vlans_are_within_the_tags() {
     let _turn = turn();
     let datapath = loopback(2, PollMode::Busy);
     let right = move |frame: &[u8]| Tags::of(frame) == Some(expected(&outside, frame).0);
-    datapath.disturb(
-        PortIndex(0),
-        Box::new(move |burst: &[(&[u8], usize)]| (0..burst.len()).filter(|at| right(burst[*at].0)).collect()),
-    );
+    keep_only(&datapath, right);
     let run = start(&datapath, emulated(&datapath, 7, Some(1000 * MS), scenario));
     wait_for(&run, RunState::Complete, 10);
     assert_all_complete(&run.template_counters(), 1000);
