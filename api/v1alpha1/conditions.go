@@ -91,7 +91,7 @@ const (
 	// (docs/concepts.md#who-is-next-on-a-busy-generator).
 	ReasonGeneratorBusy = "GeneratorBusy"
 	// ReasonBaselineNotComplete: the run waits for the end of the run that it is compared with (`spec.baselineRef`).
-	// Remedy: wait for the end of that run, stop it, or create the run anew with another `spec.baselineRef`.
+	// Remedy: wait for the end of that run, stop it, or delete this run and create it again with another `spec.baselineRef`.
 	ReasonBaselineNotComplete = "BaselineNotComplete"
 	// ReasonPodsPending: engine pods are being created, scheduled or started.
 	// Remedy: wait; if it lasts, `kubectl describe pod` of the pod that the message names has the events of scheduler and kubelet.
@@ -248,7 +248,7 @@ const (
 	ReasonDrainTimedOut = "DrainTimedOut"
 	// ReasonBaselineUnusable: invalid, since the run that it would be compared with (`spec.baselineRef`) has no valid result, or not all of
 	// it is there; the message has why. Nothing was sent.
-	// Remedy: create the run anew with the name of a run with `Valid=True` and without lost pods as `spec.baselineRef`.
+	// Remedy: delete the run, and create it again with the name of a run with `Valid=True` and without lost pods as `spec.baselineRef`.
 	ReasonBaselineUnusable = "BaselineUnusable"
 	// ReasonThresholdUnmeasured: invalid, since a threshold reads what cannot be known: a pod was lost that may have sent or received some of
 	// it, or the copy of the baseline's result was deleted. No threshold on what is known was missed.
@@ -283,14 +283,14 @@ const (
 	// (docs/searches.md).
 	ReasonSearchIrregular = "SearchIrregular"
 	// ReasonSearchInvalid: the search of a variant could not be done; the message has which and why.
-	// Remedy: remove the cause that the message names, such as an invalid trial, and create the search anew.
+	// Remedy: remove the cause that the message names, such as an invalid trial; then delete the search and create it again.
 	ReasonSearchInvalid = "SearchInvalid"
 	// ReasonTrialsInvalid: invalid, since a trial of the search was invalid more often than `trial.retries`; the message has why.
-	// Remedy: the message has why the last trial was invalid: follow the remedy of that reason, then create the search anew.
+	// Remedy: follow the remedy of the reason that the message gives for the last trial; then delete the search and create it again.
 	ReasonTrialsInvalid = "TrialsInvalid"
 	// ReasonRecordsContradict: invalid, since the recorded trials of the search are not those that this version of the operator would have
 	// chosen.
-	// Remedy: create the search anew, so that this version of the operator chooses all of its trials.
+	// Remedy: delete the search and create it again, so that this version of the operator chooses all of its trials.
 	ReasonRecordsContradict = "RecordsContradict"
 	// ReasonDetailsNotKept: named last among the reasons of a verdict, which it does not change: the result is larger than a status, and
 	// could not be kept beside the run as a whole; the message says what is lost and why.

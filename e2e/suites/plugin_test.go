@@ -302,25 +302,25 @@ func logged(t *testing.T, user *terminal, run *spate.TrafficRun, pods []string) 
 	}
 	// A generator's are all: of both runs, and of the engines' own start, which is before them.
 	starts = map[string]int{}
-	begun := map[string]bool{}
+	opened := map[string]bool{}
 	inOrder(user.says(t, 0, "kubectl spate logs generator/loop"), func(pod string, _ time.Time, text string) {
 		switch {
 		case strings.Contains(text, "run starts"):
 			starts[pod]++
 		case strings.Contains(text, "port open") && starts[pod] == 0:
-			begun[pod] = true
+			opened[pod] = true
 		}
 	})
 	for _, pod := range pods {
-		if starts[pod] != 2 || !begun[pod] {
-			t.Errorf("pod %s has logged %d starts of runs; its own start: %t", pod, starts[pod], begun[pod])
+		if starts[pod] != 2 || !opened[pod] {
+			t.Errorf("pod %s has logged %d starts of runs; an open port before them: %t", pod, starts[pod], opened[pod])
 		}
 	}
 	if said := user.says(t, 0, "kubectl spate logs loop --tail 1"); strings.Count(said, "\n") != len(pods) {
 		t.Errorf("the last line of each pod: %s", said)
 	}
 	if said := user.says(t, 0, "kubectl spate logs "+run.Name+" --operator 2>&1 >/dev/null"); said != "" {
-		t.Errorf("who may read the operator's log is told: %s", said)
+		t.Errorf("a user who may read the operator's log gets a message: %s", said)
 	}
 }
 

@@ -64,7 +64,7 @@ const ANY: Of = Of {
     every_ns: 1,
 };
 
-/// A run of a template whose connections are a request and a response.
+/// A run of a template with one request and one response a connection.
 struct Flows {
     world: World,
     of: Of,
