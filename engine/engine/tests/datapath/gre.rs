@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use spate_engine::datapath::{Blueprint, PollMode, RunState, Template};
+use spate_engine::datapath::{PollMode, RunState};
 use spate_net::{
     Headers,
     ip::Fixed,
@@ -21,11 +21,9 @@ use crate::answers::{all, one_side, resolved};
 use crate::gtpu::{header, words};
 use crate::kernel::run_inside;
 use crate::packet_socket::{BATCH, PacketSocket, ROOM};
-use crate::setup::{MS, pps, start, stream, turn, wait_for};
+use crate::setup::{start, turn, wait_for};
 use crate::slow::{east, link};
-use crate::stateful::{
-    a_thousand_flows_pass, assert_all_complete, emulated, keep_only, loopback, over_v4, scenario, v4, v6,
-};
+use crate::stateful::{a_thousand_flows_pass, beside_forged, keep_only, loopback, over_v4, scenario, v4, v6};
 
 /// Client n has the key 0x100 + n.
 fn tunnels() -> Tunnels {
@@ -128,19 +126,8 @@ fn packets_in_a_wrong_tunnel_and_broken_or_other_ones_are_counted_beside_flows_t
         // Ethernet.
         (keyed, &[0x20, 0, 0x65, 0x58, 0, 0, 1, 0], [0, 0, 50]),
     ] {
-        let datapath = loopback(2, PollMode::Busy);
-        let mut spec = emulated(&datapath, 7, Some(500 * MS), through(tunnels, over_v4(Protocol::Udp, 200)));
-        let mut forged = stream(1, 0, None, 60, pps(100));
-        let mut frame = message(gre);
-        frame[..6].copy_from_slice(&datapath.ports()[0].mac);
-        forged.template = Template::new(&Blueprint { frame, flow: false, ..Blueprint::default() }).unwrap();
-        spec.streams = vec![forged];
-        let run = start(&datapath, spec);
-        wait_for(&run, RunState::Complete, 10);
-        let sides = run.template_counters();
-        assert_all_complete(&sides, 100);
-        let counted = COUNTS.map(|count| sides[0].get(count));
-        assert_eq!((counted, datapath.port_counters()[0].foreign_packets), (counts, 0), "{gre:x?}");
+        let counted = beside_forged(through(tunnels, over_v4(Protocol::Udp, 200)), message(gre), COUNTS);
+        assert_eq!(counted, (counts, 0), "{gre:x?}");
     }
 }
 

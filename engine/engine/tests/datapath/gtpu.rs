@@ -17,7 +17,7 @@ use crate::answers::{all, one_side, resolved};
 use crate::kernel::run_inside;
 use crate::setup::{MS, pps, start, stream, turn, wait_for};
 use crate::slow::{east, link};
-use crate::stateful::{assert_all_complete, emulated, loopback, over_v4, scenario, v4, v6};
+use crate::stateful::{assert_all_complete, emulated, keep_only, loopback, over_v4, scenario, v4, v6};
 
 pub fn tunnels() -> Tunnels {
     Tunnels {

@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use spate_engine::datapath::{Blueprint, PollMode, RunState, Template};
+use spate_engine::datapath::{PollMode, RunState};
 use spate_net::{
     ethernet::Link,
     ip::Fixed,
@@ -22,11 +22,9 @@ use crate::answers::{all, one_side, resolved};
 use crate::gtpu::{header, words};
 use crate::kernel::run_inside;
 use crate::packet_socket::{BATCH, PacketSocket, ROOM};
-use crate::setup::{MS, pps, start, stream, turn, wait_for};
+use crate::setup::{start, turn, wait_for};
 use crate::slow::{east, link, mac_bytes, mac_of};
-use crate::stateful::{
-    a_thousand_flows_pass, assert_all_complete, emulated, keep_only, loopback, over_v4, scenario, v4, v6,
-};
+use crate::stateful::{a_thousand_flows_pass, beside_forged, keep_only, loopback, over_v4, scenario, v4, v6};
 
 /// Above the bottom: label 100, traffic class 5, TTL 64.
 const OUTER: [u8; 4] = [0, 6, 0x4a, 64];
@@ -125,19 +123,12 @@ fn packets_with_a_wrong_label_and_broken_ones_are_counted_beside_flows_that_comp
         ([8, 0], &[], 60, [50, 0]),
         (MPLS, &[bottom(2000)], 400, [0, 50]),
     ] {
-        let datapath = loopback(2, PollMode::Busy);
-        let mut spec = emulated(&datapath, 7, Some(500 * MS), through(tunnels(false), over_v4(Protocol::Udp, 200)));
-        let mut forged = stream(1, 0, None, 60, pps(100));
-        let mut frame = message(ethertype, labels, len);
-        frame[..6].copy_from_slice(&datapath.ports()[0].mac);
-        forged.template = Template::new(&Blueprint { frame, flow: false, ..Blueprint::default() }).unwrap();
-        spec.streams = vec![forged];
-        let run = start(&datapath, spec);
-        wait_for(&run, RunState::Complete, 10);
-        let sides = run.template_counters();
-        assert_all_complete(&sides, 100);
-        let counted = COUNTS.map(|count| sides[0].get(count));
-        assert_eq!((counted, datapath.port_counters()[0].foreign_packets), (counts, 0), "{labels:x?} {len}");
+        let counted = beside_forged(
+            through(tunnels(false), over_v4(Protocol::Udp, 200)),
+            message(ethertype, labels, len),
+            COUNTS,
+        );
+        assert_eq!(counted, (counts, 0), "{labels:x?} {len}");
     }
 }
 

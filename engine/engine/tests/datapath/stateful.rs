@@ -10,8 +10,8 @@ use std::{
 };
 
 use spate_engine::datapath::{
-    Change, Datapath, FlowChange, OnLink, PollMode, PortDevice, RunSpec, RunState, StatefulSpec, TemplateCounters,
-    Timing,
+    self, Blueprint, Change, Datapath, FlowChange, OnLink, PollMode, PortDevice, RunSpec, RunState, StatefulSpec,
+    TemplateCounters, Timing,
 };
 use spate_engine::index::{PortIndex, StreamIndex, TemplateIndex};
 use spate_stateful::{
@@ -141,6 +141,22 @@ pub fn a_thousand_flows_pass<const N: usize>(datapath: &Datapath, scenario: Scen
     let sent = client.get(Count::SentPackets) + server.get(Count::SentPackets);
     let port = &datapath.port_counters()[0];
     assert_eq!((port.tx_packets, port.rx_packets, port.foreign_packets), (sent, sent, 0));
+}
+
+/// 100 flows of a scenario complete on a loopback port that also receives 50 times this frame, from a stream. Returns what these counters of
+/// clients count, and the port's foreign packets.
+pub fn beside_forged<const N: usize>(scenario: Scenario, mut frame: Vec<u8>, counts: [Count; N]) -> ([u64; N], u64) {
+    let datapath = loopback(2, PollMode::Busy);
+    let mut spec = emulated(&datapath, 7, Some(500 * MS), scenario);
+    let mut forged = stream(1, 0, None, 60, pps(100));
+    frame[..6].copy_from_slice(&datapath.ports()[0].mac);
+    forged.template = datapath::Template::new(&Blueprint { frame, flow: false, ..Blueprint::default() }).unwrap();
+    spec.streams = vec![forged];
+    let run = start(&datapath, spec);
+    wait_for(&run, RunState::Complete, 10);
+    let sides = run.template_counters();
+    assert_all_complete(&sides, 100);
+    (counts.map(|count| sides[0].get(count)), datapath.port_counters()[0].foreign_packets)
 }
 
 /// All flows that began have sent, received and closed; returns clients and servers.

@@ -25,7 +25,7 @@ use crate::kernel::run_inside;
 use crate::packet_socket::PacketSocket;
 use crate::setup::{MS, open, pps, start, stream, turn, wait_for};
 use crate::slow::{link, mac_bytes, mac_of};
-use crate::stateful::{assert_all_complete, emulated, loopback, over_v4, scenario, v4, v6};
+use crate::stateful::{assert_all_complete, emulated, keep_only, loopback, over_v4, scenario, v4, v6};
 
 fn qinq() -> Tags {
     Tags::new(&[Tag { ethertype: SERVICE, vlan: 200 }, Tag::customer(7)]).unwrap()

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-use spate_engine::datapath::{Blueprint, PollMode, RunState, Template};
+use spate_engine::datapath::{PollMode, RunState};
 use spate_net::{
     Headers,
     vlan::{SERVICE, Tag, Tags},
@@ -20,11 +20,9 @@ use spate_stateful::{
 use crate::answers::{all, one_side, resolved};
 use crate::gtpu::{header, words};
 use crate::kernel::run_inside;
-use crate::setup::{MS, pps, start, stream, turn, wait_for};
+use crate::setup::{start, turn, wait_for};
 use crate::slow::{east, link, mac_bytes, mac_of};
-use crate::stateful::{
-    a_thousand_flows_pass, assert_all_complete, emulated, keep_only, loopback, over_v4, scenario, v4, v6,
-};
+use crate::stateful::{a_thousand_flows_pass, beside_forged, keep_only, loopback, over_v4, scenario, v4, v6};
 
 /// Client n has the VNI 0x100 + n, and in tunnels the MAC 02:09:00:00:00:00 + n.
 fn through(tunnels: Tunnels, mut scenario: Scenario) -> Scenario {
@@ -117,24 +115,12 @@ fn frames_in_a_wrong_tunnel_and_broken_or_other_ones_are_counted_beside_flows_th
         (0, 0x100, 0x800, [0, 50, 0]),
         (8, 0x100, 0x806, [0, 0, 50]),
     ] {
-        let datapath = loopback(2, PollMode::Busy);
-        let mut spec = emulated(&datapath, 7, Some(500 * MS), through(tunnels(), over_v4(Protocol::Udp, 200)));
-        let mut forged = stream(1, 0, None, 60, pps(100));
-        let mut frame = message(flags, vni, ethertype);
-        frame[..6].copy_from_slice(&datapath.ports()[0].mac);
-        forged.template = Template::new(&Blueprint { frame, flow: false, ..Blueprint::default() }).unwrap();
-        spec.streams = vec![forged];
-        let run = start(&datapath, spec);
-        wait_for(&run, RunState::Complete, 10);
-        let sides = run.template_counters();
-        assert_all_complete(&sides, 100);
-        let counted =
-            [Count::VxlanUnknownTunnel, Count::VxlanMalformed, Count::VxlanOthers].map(|count| sides[0].get(count));
-        assert_eq!(
-            (counted, datapath.port_counters()[0].foreign_packets),
-            (counts, 0),
-            "{flags} {vni:x} {ethertype:x}"
+        let counted = beside_forged(
+            through(tunnels(), over_v4(Protocol::Udp, 200)),
+            message(flags, vni, ethertype),
+            [Count::VxlanUnknownTunnel, Count::VxlanMalformed, Count::VxlanOthers],
         );
+        assert_eq!(counted, (counts, 0), "{flags} {vni:x} {ethertype:x}");
     }
 }
 
