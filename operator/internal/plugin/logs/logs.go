@@ -54,7 +54,7 @@ func NewCommand() *cobra.Command {
 		Long: `Prints the log lines of all engine pods of a run or of a TrafficGenerator in the order of their times, each with the pod's name and the time at which
 the node has recorded it. RUN may be the name of a TrafficProfile: its latest run is used then. run/NAME, profile/NAME and generator/NAME select one of several objects with the same name.
 
-Of a run, the lines from its creation to its end are printed, unless --since or --tail restricts them: engines outlive runs. --follow goes on until the run has ended, or
+Of a run, the lines from its creation to 5 s after its end are printed, but for those that name another run, unless --since or --tail restricts them: engines outlive runs. --follow goes on until the run has ended, or
 of a generator until interrupted, with pods that are created meanwhile. A line then waits up to 500 ms for earlier ones of other pods.
 
 It takes the rights to get pods/log, and of a generator to list pods, in the namespace of the generator, which the cluster's ClusterRole view has. --operator adds the
@@ -105,6 +105,8 @@ type source struct {
 	namespace, pod, container string
 	// has keeps lines; nil for all.
 	has func(text string) bool
+	// optional is true where a log that cannot be read is reported and is no error.
+	optional bool
 }
 
 // reading is the reading of all logs.
@@ -175,7 +177,7 @@ func (r *reading) sources(pods []string) (all []source) {
 			r.started = map[string]bool{}
 		}
 		r.started[pod] = true
-		all = append(all, source{namespace: r.of.namespace, pod: pod, container: podspec.EngineContainer})
+		all = append(all, source{namespace: r.of.namespace, pod: pod, container: podspec.EngineContainer, has: r.of.isOwn})
 	}
 	return all
 }
@@ -190,7 +192,7 @@ func (r *reading) operatorSources(ctx context.Context, connection *cluster.Conne
 		r.note("the operator's lines are omitted: it has no pods in namespace %s; --operator-namespace names another", r.operatorNamespace)
 	}
 	for i := range pods {
-		all = append(all, source{namespace: pods[i].Namespace, pod: pods[i].Name, container: pods[i].Spec.Containers[0].Name, has: r.of.isMentioned})
+		all = append(all, source{namespace: pods[i].Namespace, pod: pods[i].Name, container: pods[i].Spec.Containers[0].Name, has: r.of.isMentioned, optional: true})
 	}
 	return all
 }
@@ -206,7 +208,7 @@ func (r *reading) start(ctx context.Context, sources []source) {
 			r.send(ctx, change{line: line{source: s.pod}, ended: true})
 			switch {
 			case err == nil:
-			case s.has != nil:
+			case s.optional:
 				r.note("the operator's lines of pod %s are omitted: %v", s.pod, err)
 			default:
 				if apierrors.IsForbidden(err) {

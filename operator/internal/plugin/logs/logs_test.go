@@ -137,13 +137,16 @@ func TestLinesOfAllPodsAreMergedByTime(t *testing.T) {
 	}
 }
 
-func TestLinesOfARunAreThoseOfItsTime(t *testing.T) {
+func TestLinesOfARunAreThoseOfItsTimeThatNameNoOtherRun(t *testing.T) {
 	t.Parallel()
-	pods, asked := server(t, map[string]http.HandlerFunc{"lab-0": text(at(1000, "of the run"), at(60_000, "of the next"))})
+	mine, jsonMine := at(1000, `run starts run="imix-1-00c0ffee" at_ns=1`), at(2000, `{"message":"run stops","run":"imix-1-00c0ffee"}`)
+	pods, asked := server(t, map[string]http.HandlerFunc{"lab-0": text(mine, at(1500, `run stops run="imix-1-00c0ffe" reason="x"`), jsonMine, at(11_000, "limits set"),
+		at(12_000, `run starts run="imix-10-00c0ffee" at_ns=1`), at(13_000, `{"message":"run starts","run":"imix-2-0badcafe","at_ns":1}`), at(60_000, "later"))})
+	want := "[lab-0] " + mine + "[lab-0] " + jsonMine + "[lab-0] " + at(11_000, "limits set")
 	run := plugintest.RunNamed("imix-1", "imix", start)
 	end := metav1.NewTime(start.Add(10 * time.Second))
 	run.Status.Phase, run.Status.CompletionTime = spatev1.RunComplete, &end
-	run.Status.Resolved = &spatev1.ResolvedRun{Generator: spatev1.GeneratorSnapshot{Namespace: "shared", Name: "lab", Pods: []spatev1.PodSnapshot{{Name: "lab-0"}}}}
+	run.Status.Resolved = &spatev1.ResolvedRun{RunID: "imix-1-00c0ffee", Generator: spatev1.GeneratorSnapshot{Namespace: "shared", Name: "lab", Pods: []spatev1.PodSnapshot{{Name: "lab-0"}}}}
 	found, err := find(t.Context(), clientWith(t, run), "tests", "imix", unnoted(t))
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +154,7 @@ func TestLinesOfARunAreThoseOfItsTime(t *testing.T) {
 	for _, follow := range []bool{false, true} { // a run that has ended is not waited for
 		var out bytes.Buffer
 		r := &reading{pods: pods, flags: flags{tail: -1, follow: follow}, of: found, note: unnoted(t), hold: time.Hour}
-		if err := r.print(t.Context(), nil, &out); err != nil || out.String() != "[lab-0] "+at(1000, "of the run") {
+		if err := r.print(t.Context(), nil, &out); err != nil || out.String() != want {
 			t.Errorf("follow %v: %v\n%s", follow, err, out.String())
 		}
 	}

@@ -29,6 +29,8 @@ type target struct {
 	from, until time.Time
 	// look reads which pods there are now.
 	look func(context.Context) (present, error)
+	// isOwn keeps the lines of engines that do not name another run; nil keeps all.
+	isOwn func(text string) bool
 	// words are those that a line about the target has: its name and its namespace.
 	words []*regexp.Regexp
 }
@@ -39,6 +41,9 @@ type present struct {
 	// ended is true when no more is to come.
 	ended bool
 }
+
+// runField is the field of an engine's line that has the ID of a run, in the log formats text and json.
+var runField = regexp.MustCompile(`\brun(?:=|":)"?([^" ,}]+)`)
 
 // isMentioned reports whether a line is about the target.
 func (t *target) isMentioned(text string) bool {
@@ -83,6 +88,10 @@ func ofRun(reader kube.Reader, run *spatev1.TrafficRun) (*target, error) {
 		return nil, fmt.Errorf("run %s has no engine pods: it waits for its generator, or was refused; see kubectl spate events %s", run.Name, run.Name)
 	}
 	t := &target{title: "run " + run.Name, namespace: run.Status.Resolved.Generator.Namespace, from: run.CreationTimestamp.Time, words: wordsOf(run.Name, run.Namespace)}
+	t.isOwn = func(text string) bool {
+		named := runField.FindStringSubmatch(text)
+		return named == nil || named[1] == run.Status.Resolved.RunID
+	}
 	if end := run.Status.CompletionTime; end != nil {
 		t.until = end.Add(afterEnd)
 	}
