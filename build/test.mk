@@ -174,7 +174,7 @@ e2e: images kubectl-spate $(cluster_there) $(s3_server) ## Run the suites in the
 	@$(if $(EXTERNAL),,e2e/cluster/load $(PEER_IMAGE) >/dev/null)
 	@$(if $(rights),$(go_build) -C e2e -o $(rbac) ./rbac)
 	@$(if $(EXTERNAL),,go test -C e2e -count=1 ./dra && $(go_build) -C e2e -o $(dra_links) ./dra)
-	@status=0; build/again $(in_cluster) env SPATE_ROOT=$(CURDIR) S3_SERVER=$(s3_server) $(suites) -test.v -test.parallel 3 -test.timeout $(if $(SPATE_LONG),45m,20m) -test.run '$(RUN)' 2>&1 | tee $(suites_log) || status=$$?; \
+	@status=0; build/again $(in_cluster) env SPATE_ROOT=$(CURDIR) S3_SERVER=$(s3_server) $(suites) -test.v -test.parallel 3 -test.timeout $(if $(SPATE_LONG),45m,30m) -test.run '$(RUN)' 2>&1 | tee $(suites_log) || status=$$?; \
 	  $(if $(rights),$(in_cluster) $(rbac) /var/log/audit.log || status=$$?;) \
 	  [ -n "$${KEEP:-}$(EXTERNAL)" ] || e2e/cluster/down; [ $$status = 0 ] || e2e/failures $(suites_log); exit $$status
 

@@ -4,7 +4,8 @@ use contract::{StreamStats, TagCounters, TagStats};
 use prometheus_client::metrics::MetricType;
 use std::fmt;
 
-use super::{Encoder, MAX_TAGS, Scrape, Values, labels};
+use super::streams::labels;
+use super::{Encoder, MAX_TAGS, Scrape, Values};
 
 impl Scrape {
     /// Of streams that are counted by tag, in the measured phase. Returns for how many tags there is no room.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Metrics of delays, by group of streams.
 use super::native::Native;
-use super::{Encoder, Scrape, Values, labels, seconds};
+use super::streams::labels;
+use super::{Encoder, Scrape, Values, seconds};
 use contract::{LatencyStats, StreamStats};
 use prometheus_client::metrics::MetricType;
 use std::fmt;

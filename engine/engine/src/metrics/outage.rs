@@ -3,7 +3,8 @@
 use prometheus_client::metrics::MetricType;
 use std::fmt;
 
-use super::{Encoder, MAX_SIDES, Scrape, labels, seconds, templates};
+use super::streams::labels;
+use super::{Encoder, MAX_SIDES, Scrape, seconds, templates};
 use contract::StreamStats;
 use spate_stats::Span;
 
