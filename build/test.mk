@@ -130,6 +130,13 @@ docs: $(DOCS_PYTHON) ## Build the documents as a site (build/out/site), and chec
 	@echo "docs: building"
 	@out=$$(NO_MKDOCS_2_WARNING=1 $(DOCS_PYTHON) -m mkdocs build --strict 2>&1) || { grep -v '^INFO' <<<"$$out" >&2; exit 1; }
 
+.PHONY: docs-links
+docs-links: docs ## Ask for each link of the documents to another site whether it is there (linkchecker of Debian, which it installs; in no test, as machines may be offline)
+	@build/deps --also links
+	@# Of a copy: linkchecker gives up the rights of root, and need not be able to read the checkout.
+	@site=$$(mktemp -d) && trap 'rm -rf "$$site"' EXIT && cp -r build/out/site/. "$$site" && chmod -R a+rX "$$site" && \
+	  linkchecker --no-status --no-warnings --check-extern --timeout 20 --threads 4 "$$site/index.html"
+
 lint-chart: $(HELM) $(HELM_UNITTEST)
 	@echo "lint: helm"
 	@$(HELM) lint --quiet --strict charts/spate 2> >(grep -v 'found symbolic link' >&2)
