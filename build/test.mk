@@ -252,6 +252,10 @@ drills-sriov: ## Inject the faults of virtual functions and their node, and add 
 	@status=0; DRILLS=all DRILLS_RESULTS=$(drills)/rows.jsonl $(MAKE) --no-print-directory e2e-sriov RUN='Drill.*($(RUN))' || status=1; \
 	  go run -C operator ./test/drill/table $(drills)/rows.jsonl | tee $(drills)/table.md || status=1; exit $$status
 
+.PHONY: drills-document
+drills-document: ## Put the rows that drills have printed since the last `make drills` began into the table of docs/drills.md, in place of older ones of the same faults
+	@go run -C operator ./test/drill/table --document $(CURDIR)/docs/drills.md $(drills)/rows.jsonl
+
 peers: deps ## Run our TCP against the kernel's, nginx and wrk through a seeded bad network, 8 min (PEERS_CONNECTIONS, PEERS_ROUNDS, PEERS_SEED)
 	@cd engine && cargo build --locked --quiet --package spate-peers
 	@$(CARGO_TARGET_DIR)/debug/spate-peers --connections $(PEERS_CONNECTIONS) --rounds $(PEERS_ROUNDS) --seed $(PEERS_SEED) --floors $(BENCH_FLOORS) --json build/peers/peers.json
