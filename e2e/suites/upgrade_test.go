@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -169,7 +170,7 @@ func versionBecomes(t *testing.T, want string) {
 	until(t, 30*time.Second, "pods of replaced operators have ended", func(ctx context.Context) (bool, string) {
 		var pods corev1.PodList
 		err := kube.List(ctx, &pods, client.InNamespace(operatorNamespace), client.MatchingLabels{"app.kubernetes.io/name": "spate-operator"})
-		return err == nil && fmt.Sprint(len(pods.Items)) == replicas, fmt.Sprintf("%d pods, want %s, %v", len(pods.Items), replicas, err)
+		return err == nil && strconv.Itoa(len(pods.Items)) == replicas, fmt.Sprintf("%d pods, want %s, %v", len(pods.Items), replicas, err)
 	})
 	if got := reportedVersion(t); got != want {
 		t.Errorf("the operator reports version %q, want %q", got, want)
