@@ -45,7 +45,7 @@ func TestDrillUpgradeAndRollbackInMidRun(t *testing.T) {
 	versionBecomes(t, older)
 	apiHas(t, false)
 
-	pod, p := underWay(t, "upgraded", "  duration: 90s\n  generatorTolerance: {late: 100%}")
+	pod, p := underWay(t, "upgraded", "  duration: 120s\n  generatorTolerance: {late: 100%}")
 	d.Strike()
 	run(t, "helm", "upgrade", "spate", filepath.Join(root, "charts/spate"), "--namespace", operatorNamespace, "--reset-then-reuse-values",
 		"--set", "image.tag=dev", "--set", "engine.image.tag=dev", "--set", "replicas=2", "--wait", "--timeout=120s")
@@ -63,13 +63,13 @@ func TestDrillUpgradeAndRollbackInMidRun(t *testing.T) {
 
 	ended := complete(t, 2*time.Minute, p)
 	result := ended.Status.Result
-	if ended.Status.Verdict.Outcome != spate.VerdictPassed || result == nil || result.Tx+result.TxDropped != 90_000 || result.Lost != 0 {
-		t.Errorf("%+v, %+v: want a run of 90,000 packets that passed", ended.Status.Verdict, result)
+	if ended.Status.Verdict.Outcome != spate.VerdictPassed || result == nil || result.Tx+result.TxDropped != 120_000 || result.Lost != 0 {
+		t.Errorf("%+v, %+v: want a run of 120,000 packets that passed", ended.Status.Verdict, result)
 	}
 	if after, err := enginePods(t.Context(), pod.Namespace, "loop"); err != nil || len(after) != 1 || after[0].UID != pod.UID {
 		t.Errorf("the engine was replaced: %v", err)
 	}
-	d.Kept("the engine, and the result of the run with all of its 90,000 packets")
+	d.Kept("the engine, and the result of the run with all of its 120,000 packets")
 }
 
 // olderChart returns the folder of a chart of an older version, which is the tag of its images. It is derived from the current one: no other version
