@@ -130,6 +130,13 @@ docs: $(DOCS_PYTHON) ## Build the documents as a site (build/out/site), and chec
 	@echo "docs: building"
 	@out=$$(NO_MKDOCS_2_WARNING=1 $(DOCS_PYTHON) -m mkdocs build --strict 2>&1) || { grep -v '^INFO' <<<"$$out" >&2; exit 1; }
 
+.PHONY: docs-links
+docs-links: docs ## Ask for each link of the documents to another site whether it is there (linkchecker of Debian, which it installs; in no test, as machines may be offline)
+	@build/deps --also links
+	@# Of a copy: linkchecker gives up the rights of root, and need not be able to read the checkout.
+	@site=$$(mktemp -d) && trap 'rm -rf "$$site"' EXIT && cp -r build/out/site/. "$$site" && chmod -R a+rX "$$site" && \
+	  linkchecker --no-status --no-warnings --check-extern --timeout 20 --threads 4 "$$site/index.html"
+
 lint-chart: $(HELM) $(HELM_UNITTEST)
 	@echo "lint: helm"
 	@$(HELM) lint --quiet --strict charts/spate 2> >(grep -v 'found symbolic link' >&2)
@@ -244,6 +251,10 @@ drills-sriov: ## Inject the faults of virtual functions and their node, and add 
 	@mkdir -p $(drills)
 	@status=0; DRILLS=all DRILLS_RESULTS=$(drills)/rows.jsonl $(MAKE) --no-print-directory e2e-sriov RUN='Drill.*($(RUN))' || status=1; \
 	  go run -C operator ./test/drill/table $(drills)/rows.jsonl | tee $(drills)/table.md || status=1; exit $$status
+
+.PHONY: drills-document
+drills-document: ## Put the rows that drills have printed since the last `make drills` began into the table of docs/drills.md, in place of older ones of the same faults
+	@go run -C operator ./test/drill/table --document $(CURDIR)/docs/drills.md $(drills)/rows.jsonl
 
 peers: deps ## Run our TCP against the kernel's, nginx and wrk through a seeded bad network, 8 min (PEERS_CONNECTIONS, PEERS_ROUNDS, PEERS_SEED)
 	@cd engine && cargo build --locked --quiet --package spate-peers

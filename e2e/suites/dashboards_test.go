@@ -25,7 +25,7 @@ import (
 type traffic int
 
 const (
-	ofStreams traffic = iota // and of generators and the operator
+	ofStreams traffic = iota // and of generators and the operator; their ports are interfaces of which the kernel reports a speed (veth(4): 10 Gbit/s)
 	ofTemplates
 	ofSearches
 	ofTags      // streams that are counted by VLAN tag
@@ -54,9 +54,7 @@ func trafficOf(expression string) traffic {
 
 // withoutData are parts of queries that may have no data here, and why.
 var withoutData = map[string]string{
-	"spate_port_line_rate_bits_per_second":      "the kernel need not know the speed of an interface whose other end is a container's",
-	"spate:port_tx_l1_utilization:ratio_rate1m": "the same",
-	"spate_port_timestamp_bound_seconds":        "no device here stamps packets",
+	"spate_port_timestamp_bound_seconds": "no device here stamps packets",
 }
 
 // asked is a query of a dashboard.

@@ -280,30 +280,6 @@ func nothingTerminates(t *testing.T, d *drill.Drill) {
 	}
 }
 
-// The chart is upgraded and rolled back while a run is under way: each replaces the operator, and no engine.
-func TestDrillUpgradeAndRollbackInMidRun(t *testing.T) {
-	drill.Long(t)
-	needsRig(t, theInstallation)
-	d := drill.New(t, "chart upgraded and rolled back in mid-run", 6*time.Minute)
-	pod, p := underWay(t, "upgraded", "  duration: 90s\n  generatorTolerance: {late: 100%}")
-	d.Strike()
-	run(t, "helm", "upgrade", "spate", filepath.Join(root, "charts/spate"), "--namespace", operatorNamespace, "--reset-then-reuse-values",
-		"--set", "replicas=2", "--set-string", "podAnnotations.drill=upgraded", "--wait", "--timeout=120s")
-	d.ReportsText("helm upgrade returns")
-	run(t, "helm", "rollback", "spate", "--namespace", operatorNamespace, "--wait", "--timeout=120s")
-	d.Detected(240 * time.Second)
-	d.ReportsText("helm rollback returns")
-	ended := complete(t, 2*time.Minute, p)
-	result := ended.Status.Result
-	if ended.Status.Verdict.Outcome != spate.VerdictPassed || result == nil || result.Tx+result.TxDropped != 90_000 || result.Lost != 0 {
-		t.Errorf("%+v, %+v: want a run of 90,000 packets that passed", ended.Status.Verdict, result)
-	}
-	if after, err := enginePods(t.Context(), pod.Namespace, "loop"); err != nil || len(after) != 1 || after[0].UID != pod.UID {
-		t.Errorf("the engine was replaced: %v", err)
-	}
-	d.Kept("the engine, and the result of the run with all of its 90,000 packets")
-}
-
 // helm uninstall alone, during a run: the chart's job ends the run and keeps its result. Then the namespaces are deleted, which no finalizer may
 // block although no operator is left.
 func TestDrillUninstallInMidRun(t *testing.T) {

@@ -183,7 +183,7 @@ func TestSRIOVDrillAPodWithHalfACore(t *testing.T) {
 	needsVFs(t)
 	drill.Long(t)
 	ns := namespace(t)
-	d := drill.New(t, "a pod needs 3 CPUs; its node gives whole cores of 2 threads to pods (full-pcpus-only)", 4*time.Minute)
+	d := drill.New(t, "a pod needs 3 CPUs; its node gives whole cores of 2 threads to pods (`full-pcpus-only`)", 4*time.Minute)
 	d.Strike()
 	mustApply(t, ns, wholeCores)
 	g := generatorNamed(ns, "cores")
@@ -240,7 +240,7 @@ func TestSRIOVDrillFunctionTakenAway(t *testing.T) {
 	ns, g := vfReady(t)
 	startNodeShell(t, ns)
 	shell := nodeShell(t, ns)
-	d := drill.New(t, "virtual functions of a NIC are removed in mid-run (sriov_numvfs: 0)", 8*time.Minute)
+	d := drill.New(t, "virtual functions of a NIC are removed in mid-run (`sriov_numvfs: 0`)", 8*time.Minute)
 	p := vfUnderWay(t, ns, "40s")
 	d.Strike()
 	t.Cleanup(func() {

@@ -7,6 +7,7 @@ package test
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,6 +152,24 @@ func TestWhatTheSchedulerSaysIsReported(t *testing.T) {
 		}}
 	}))
 	expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonUnschedulable, "loop-0", "Insufficient hugepages-2Mi")
+}
+
+// A cluster of nodes for arm64 alone.
+func TestNodesOfAnotherArchitectureTakeNoEngineAndTheReasonIsReported(t *testing.T) {
+	ns := bareNamespace(t)
+	mustApply(t, ns, loopbackGenerator)
+	pod := podNamed(t, ns, "loop-0")
+	if got := pod.Spec.NodeSelector[corev1.LabelArchStable]; got != runtime.GOARCH {
+		t.Errorf("the pod requires a node of architecture %q, want %q", got, runtime.GOARCH)
+	}
+	must(t, setPod(t.Context(), cluster.kube, client.ObjectKeyFromObject(pod), func(s *corev1.PodStatus) {
+		s.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+			Message: "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.",
+		}}
+	}))
+	expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonUnschedulable,
+		"loop-0", "kubernetes.io/arch="+runtime.GOARCH)
 }
 
 func TestAnImageThatCannotBePulledIsReported(t *testing.T) {

@@ -7,6 +7,7 @@ package main
 import (
 	"context"
 	"fmt"
+	goruntime "runtime"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -141,7 +142,8 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 	controllers := map[string]interface{ SetupWithManager(ctrl.Manager) error }{
 		"generator": &generator.Reconciler{
 			Client: c, Live: mgr.GetAPIReader(), Events: recorder, Engines: engines, Certificates: certificates,
-			Access: access, Images: images, PullPolicy: corev1.PullPolicy(o.pullPolicy), PodMonitors: o.podMonitors,
+			// The operator's image has the engine, too: both images are of one architecture.
+			Access: access, Images: images, Architecture: goruntime.GOARCH, PullPolicy: corev1.PullPolicy(o.pullPolicy), PodMonitors: o.podMonitors,
 			Scrapes:    podspec.Scrapes{Labels: monitorLabels, Interval: o.scrapeInterval, NativeHistograms: o.nativeHistograms},
 			Namespaces: namespaces, Resolver: resolver,
 		},

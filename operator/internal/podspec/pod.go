@@ -49,6 +49,8 @@ type Template struct {
 	Image       string
 	PullPolicy  corev1.PullPolicy
 	Attachments Attachments
+	// Architecture is that of the image, as Go and nodes name it.
+	Architecture string
 }
 
 // Digest changes when the pod with an index must be replaced to match the generator's spec. It is the same for all pods of a group.
@@ -137,7 +139,14 @@ func (t Template) pod(index, attempt int, own *spatev1.EnginePodTemplate) *corev
 		pod.Spec.SchedulerName, pod.Spec.NodeSelector, pod.Spec.Affinity = own.SchedulerName, own.NodeSelector, own.Affinity
 		pod.Spec.Tolerations, pod.Spec.TopologySpreadConstraints = own.Tolerations, own.TopologySpreadConstraints
 	}
+	pod.Spec.NodeSelector = union(t.platform(), pod.Spec.NodeSelector)
 	return pod
+}
+
+// platform returns the labels of nodes that can execute the engine. On another node its container would end with `exec format error`. Users
+// with an image for another architecture override the label.
+func (t Template) platform() map[string]string {
+	return map[string]string{corev1.LabelArchStable: t.Architecture, corev1.LabelOSStable: "linux"}
 }
 
 func (t Template) container(index int) corev1.Container {

@@ -3,6 +3,7 @@
 package podspec
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -415,6 +416,26 @@ func TestPodTemplatesAddToPods(t *testing.T) {
 	}
 }
 
+// On a node of another architecture an engine ends at once.
+func TestPodsRequireNodesThatCanExecuteTheirImage(t *testing.T) {
+	g := generator()
+	template := Template{Generator: g, Architecture: "amd64"}
+	want := func(name string, labels map[string]string) {
+		t.Helper()
+		if got := template.Pod(0, 0).Spec.NodeSelector; !maps.Equal(got, labels) {
+			t.Errorf("%s: %v, want %v", name, got, labels)
+		}
+	}
+	want("by itself", map[string]string{"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"})
+	g.Spec.PodTemplate = &spatev1.EnginePodTemplate{Spec: spatev1.EnginePodSpec{NodeSelector: map[string]string{"nic": "100g"}}}
+	want("beside labels of the user", map[string]string{"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "nic": "100g"})
+	g.Spec.PodTemplate.Spec.NodeSelector["kubernetes.io/arch"] = "arm64"
+	want("with an image of the user's for another architecture", map[string]string{"kubernetes.io/arch": "arm64", "kubernetes.io/os": "linux", "nic": "100g"})
+	if len(g.Spec.PodTemplate.Spec.NodeSelector) != 2 {
+		t.Error("the generator's own template was changed")
+	}
+}
+
 func TestOnlyPuntsGetTheDeviceThatMakesInterfaces(t *testing.T) {
 	for _, punts := range []bool{false, true} {
 		g, virtual := devices(generator())
@@ -525,7 +546,7 @@ func TestPodsOfAGroupHaveItsLabelAndItsScheduling(t *testing.T) {
 	if far.Labels[LabelPodGroup] != "far" || far.Labels["place"] != "any" || far.Labels["team"] != "net" || far.Annotations["example.org/a"] != "1" {
 		t.Errorf("far: %v, %v", far.Labels, far.Annotations)
 	}
-	if len(far.Spec.NodeSelector) != 2 || far.Spec.NodeSelector["zone"] != "b" || far.Spec.PriorityClassName != "high" || len(far.Spec.Tolerations) != 1 {
+	if len(far.Spec.NodeSelector) != 4 || far.Spec.NodeSelector["zone"] != "b" || far.Spec.PriorityClassName != "high" || len(far.Spec.Tolerations) != 1 {
 		t.Errorf("far: %v", far.Spec)
 	}
 	if g.Spec.PodTemplate.Spec.NodeSelector["zone"] != "a" {

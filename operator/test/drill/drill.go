@@ -151,19 +151,77 @@ func (d *Drill) write(missed string) {
 	}
 }
 
+// header is the first line of the table.
+var header = []string{"fault", "detected after", "condition and reason", "what was kept", ""}
+
+// cells are those of the row in the table.
+func (r *Row) cells() []string {
+	detected := "nothing to detect"
+	if r.Seen {
+		detected = fmt.Sprintf("%.1f s", r.Detected.Seconds())
+	}
+	held := "held"
+	if r.Missed != "" {
+		held = "MISSED: " + r.Missed
+	}
+	return []string{r.Fault, detected, strings.Join(r.Reported, "; "), strings.Join(r.Kept, "; "), held}
+}
+
+// line returns a line of a Markdown table without padding.
+func line(cells []string) string {
+	var out strings.Builder
+	for _, cell := range cells {
+		out.WriteString(strings.TrimRight("| "+cell, " ") + " ")
+	}
+	return out.String() + "|"
+}
+
+// Faults returns the faults of the rows of a document's table, in its order.
+func Faults(document string) []string {
+	var faults []string
+	within := false
+	for text := range strings.Lines(document) {
+		switch text = strings.TrimSpace(text); {
+		case text == line(header):
+			within = true
+		case !strings.HasPrefix(text, "| "):
+			within = within && strings.HasPrefix(text, "|--")
+		case within:
+			fault, _, _ := strings.Cut(strings.TrimPrefix(text, "| "), " | ")
+			faults = append(faults, fault)
+		}
+	}
+	return faults
+}
+
+// Renew returns a document with rows in place of those of the same faults in its table, and those of other faults at the table's end.
+func Renew(document string, rows []Row) (string, error) {
+	lines := strings.Split(document, "\n")
+	begin := slices.Index(lines, line(header)) + 2
+	if begin < 2 {
+		return "", fmt.Errorf("the document has no table that begins with %s", line(header))
+	}
+	end := begin
+	for end < len(lines) && strings.HasPrefix(lines[end], "| ") {
+		end++
+	}
+	for _, row := range rows {
+		renewed := line(row.cells())
+		if at := slices.IndexFunc(lines[begin:end], func(old string) bool { return strings.HasPrefix(old, "| "+row.Fault+" | ") }); at >= 0 {
+			lines[begin+at] = renewed
+			continue
+		}
+		lines = slices.Insert(lines, end, renewed)
+		end++
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
 // Table prints rows as Markdown.
 func Table(rows []Row) string {
-	cells := [][]string{{"fault", "detected after", "condition and reason", "what was kept", ""}}
+	cells := [][]string{header}
 	for _, r := range rows {
-		detected := "nothing to detect"
-		if r.Seen {
-			detected = fmt.Sprintf("%.1f s", r.Detected.Seconds())
-		}
-		held := "held"
-		if r.Missed != "" {
-			held = "MISSED: " + r.Missed
-		}
-		cells = append(cells, []string{r.Fault, detected, strings.Join(r.Reported, "; "), strings.Join(r.Kept, "; "), held})
+		cells = append(cells, r.cells())
 	}
 	widths := make([]int, len(cells[0]))
 	for _, line := range cells {

@@ -323,7 +323,10 @@ func TestArtifactHubHasEveryKindImageAndSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	var kinds []struct{ Name, Kind, Version, DisplayName, Description string }
-	var images []struct{ Name, Image string }
+	var images []struct {
+		Name, Image string
+		Platforms   []string
+	}
 	var examples []map[string]any
 	for name, into := range map[string]any{"crds": &kinds, "images": &images, "crdsExamples": &examples} {
 		if err := yaml.UnmarshalStrict([]byte(chart.Annotations["artifacthub.io/"+name]), into); err != nil {
@@ -345,6 +348,9 @@ func TestArtifactHubHasEveryKindImageAndSource(t *testing.T) {
 	for _, image := range images {
 		if want := "localhost/spate/" + image.Name + ":" + chart.AppVersion; image.Image != want {
 			t.Errorf("image %s, want %s", image.Image, want)
+		}
+		if !slices.Equal(image.Platforms, []string{"linux/amd64"}) { // where the operator's pods are scheduled
+			t.Errorf("image %s is for %q", image.Image, image.Platforms)
 		}
 	}
 	if len(images) != 2 || len(examples) == 0 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/podspec"
@@ -45,7 +46,7 @@ func diagnose(pod *corev1.Pod) problem {
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-			return problem{spatev1.ReasonUnschedulable, fmt.Sprintf("pod %s: %s", pod.Name, c.Message)}
+			return problem{spatev1.ReasonUnschedulable, fmt.Sprintf("pod %s: %s%s", pod.Name, c.Message, labelsNeeded(pod, c.Message))}
 		}
 	}
 	for _, c := range pod.Status.ContainerStatuses {
@@ -62,6 +63,15 @@ func diagnose(pod *corev1.Pod) problem {
 		where = "is being started on node " + pod.Spec.NodeName
 	}
 	return problem{spatev1.ReasonPodsPending, fmt.Sprintf("pod %s %s", pod.Name, where)}
+}
+
+// labelsNeeded names the labels that a pod requires of its node, where the scheduler reports that nodes lack them: its message has not which.
+func labelsNeeded(pod *corev1.Pod, said string) string {
+	if !strings.Contains(said, "node affinity/selector") || len(pod.Spec.NodeSelector) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; the pod requires nodes with the labels %s: kubernetes.io/arch is the architecture of the engine's image, the others are those of"+
+		" spec.podTemplate.spec.nodeSelector and spec.podGroups", labels.FormatLabels(pod.Spec.NodeSelector))
 }
 
 // remedies are by the kubelet's reason for a pod that it refuses.

@@ -37,6 +37,25 @@ func TestARefusalOfTheNodeHasARemedy(t *testing.T) {
 	}
 }
 
+// The scheduler's message does not name the labels that nodes lack.
+func TestAPodThatNoNodeSuitsNamesTheLabelsItRequires(t *testing.T) {
+	for message, named := range map[string]bool{
+		"0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.": true,
+		"0/2 nodes are available: 2 Insufficient hugepages-2Mi.":                        false,
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "lab-0"}, Spec: corev1.PodSpec{
+			NodeSelector: map[string]string{"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "nic": "100g"},
+		}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message,
+		}}}}
+		got := diagnose(pod)
+		if got.reason != spatev1.ReasonUnschedulable || !strings.HasPrefix(got.message, "pod lab-0: "+message) ||
+			strings.Contains(got.message, "kubernetes.io/arch=amd64,kubernetes.io/os=linux,nic=100g") != named {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
 // A kubelet that drops the event leaves the reason in its log only.
 func TestAPodThatIsNotDeletedHasAReason(t *testing.T) {
 	due := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -69,6 +69,8 @@ type Reconciler struct {
 	// Images that engine pods may run.
 	Images     Images
 	PullPolicy corev1.PullPolicy
+	// Architecture is that of the engine's image. Its pods are scheduled on such nodes only.
+	Architecture string
 	// PodMonitors are created if the cluster has the kind.
 	PodMonitors bool
 	// Scrapes are what PodMonitors have.
@@ -224,7 +226,7 @@ func (r *Reconciler) reconcile(ctx context.Context, g *spatev1.TrafficGenerator,
 		kstatus.Progressing(&g.Status.Conditions, g.Generation, missing.reason, missing.message)
 		return 2 * soon, nil
 	}
-	template := podspec.Template{Generator: g, Image: r.image(g), PullPolicy: r.PullPolicy, Attachments: networks}
+	template := podspec.Template{Generator: g, Image: r.image(g), PullPolicy: r.PullPolicy, Attachments: networks, Architecture: r.Architecture}
 	digests := make([]string, size(g, active))
 	for index := range digests {
 		if digests[index], err = template.Digest(index); err != nil {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// table prints the rows that drills have written as one table, and fails if one missed its promise or there is none.
+// table prints the rows that drills have written as one table, and fails if one missed its promise or there is none. With --document it puts them
+// into the table of that file instead.
 package main
 
 import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -16,13 +18,15 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	document := flag.String("document", "", "the file with the table")
+	flag.Parse()
+	if err := run(*document, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "drills:", err)
 		os.Exit(1)
 	}
 }
 
-func run(files []string) error {
+func run(document string, files []string) error {
 	var rows []drill.Row
 	for _, name := range files {
 		read, err := read(name)
@@ -34,7 +38,9 @@ func run(files []string) error {
 	if len(rows) == 0 {
 		return errors.New("no drill was run")
 	}
-	fmt.Print(drill.Table(rows))
+	if document == "" {
+		fmt.Print(drill.Table(rows))
+	}
 	missed := 0
 	for _, r := range rows {
 		if r.Missed != "" {
@@ -44,7 +50,18 @@ func run(files []string) error {
 	if missed > 0 {
 		return fmt.Errorf("%d of %d missed their promise", missed, len(rows))
 	}
-	return nil
+	if document == "" {
+		return nil
+	}
+	text, err := os.ReadFile(document)
+	if err != nil {
+		return err
+	}
+	renewed, err := drill.Renew(string(text), rows)
+	if err != nil {
+		return fmt.Errorf("%s: %w", document, err)
+	}
+	return os.WriteFile(document, []byte(renewed), 0o644)
 }
 
 // read gives the rows of a file; where no drill was run there is none.
