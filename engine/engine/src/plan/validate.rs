@@ -25,6 +25,8 @@ pub const LONGEST_NS: u64 = 10 * 365 * 86_400 * 1_000_000_000;
 /// Characters of a name.
 pub const MOST_NAME_CHARS: usize = 253;
 const MOST_RUN_ID_CHARS: usize = 128;
+/// Streams of a plan: a packet's trailer has 16 bits for the stream's number.
+const MOST_STREAMS: usize = 1 << 16;
 /// The features of plans that this engine has, by their path in the contract.
 pub const FEATURES: &[&str] = &[
     "transmit.continuous",
@@ -375,6 +377,11 @@ fn streams(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<CheckedStrea
     let others = plan.stateful.is_some() || !plan.reflectors.is_empty() || !plan.receivers.is_empty();
     if plan.streams.is_empty() && !others {
         wrong.add("streams", "none; a plan needs at least one, or a template, reflector or receiver");
+    }
+    if plan.streams.len() > MOST_STREAMS {
+        let problem =
+            format!("{} of them; must be at most {MOST_STREAMS}: divide them over several plans", plan.streams.len());
+        wrong.add("streams", problem);
     }
     let mut names = HashMap::new();
     let mut ids = HashMap::new();
