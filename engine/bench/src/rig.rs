@@ -19,6 +19,7 @@ use spate_engine::datapath::{
 use spate_engine::plan::decode::Format;
 
 use crate::flow_cases::LONG_DRAIN_NS;
+use crate::port_names::port_name;
 
 /// More than any worker can send: it is always behind, and sends as fast as it can.
 pub const FLAT_OUT: u64 = 1_000_000_000;
@@ -28,8 +29,6 @@ pub const MEMORY: u64 = 128 << 20;
 const MOST_DRAIN: Duration = Duration::from_nanos(LONG_DRAIN_NS + 30_000_000_000);
 /// The longest lead of a start.
 const MOST_LEAD_NS: u64 = 2_000_000_000;
-/// The port's name in plans.
-pub const PORT: &str = "p";
 
 /// Where packet memory comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -204,11 +203,6 @@ pub fn start_soon(engine: &Engine, held: &Held, lead_ns: u64) -> Result<(), Refu
         }
         started => started,
     }
-}
-
-/// The name of a port in plans.
-pub fn port_name(index: usize) -> String {
-    if index == 0 { PORT.into() } else { format!("{PORT}{index}") }
 }
 
 /// CPU time the calling thread has used, in nanoseconds.
