@@ -10,9 +10,11 @@ mod device;
 mod eal;
 mod error;
 mod filter;
+mod interface;
 mod kernel;
 mod log;
 mod loopback;
+mod mbuf;
 mod memif;
 mod mempool;
 pub mod numa;
@@ -28,21 +30,22 @@ mod xdp;
 
 pub use allocator::{Allocator, on_own_lines};
 pub use bond::{BondMember, Lacp, LacpState};
-pub use burst::{BURST, Burst, Offered, Unfinished};
+pub use burst::{Burst, Offered, Unfinished};
 pub use device::Device;
 pub use eal::{Eal, Memory};
 pub use error::Error;
 pub use filter::{FilterError, compile};
 pub use kernel::KernelSocket;
 pub use loopback::{Disturbance, Spread};
+pub use mbuf::BURST;
 pub use memif::Memif;
 pub use mempool::Mempool;
 pub use port::{
-    Configured, Cut, GroupFilter, Link, Offloads, Port, PortStats, QueueSizes, Refusal, RxQueue, Started, StartedPort,
-    TxQueue, UseOffloads,
+    Configured, Cut, DeviceCounter, GroupFilter, Link, Offloads, Port, PortStats, QueueSizes, Refusal, RxQueue,
+    Started, StartedPort, TxQueue, UseOffloads,
 };
 pub use prebuilt::Prebuilt;
-pub use stamp::{DeviceCounter, StampedBy};
+pub use stamp::StampedBy;
 pub use tap::{Tap, TapError};
 pub use thread::{RegisteredThread, tsc};
 pub use xdp::CopyMode;
