@@ -548,6 +548,13 @@ pub enum RunState {
     Stopped,
 }
 
+impl RunState {
+    /// Whether the run is over: nothing of it changes any more.
+    pub fn has_ended(self) -> bool {
+        matches!(self, Self::Complete | Self::Stopped)
+    }
+}
+
 /// Counters of a port since it was opened. Bytes include the FCS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
