@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The engine under measurement: its workers, most often one on one CPU, control on another, and what the workers' threads have used.
+#![allow(unsafe_code, reason = "system calls")]
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -32,7 +32,6 @@
 //! # Ok::<(), spate_neighbour::ConfigError>(())
 //! ```
 
-#![forbid(unsafe_code)]
 mod address;
 mod config;
 mod frame;

@@ -11,7 +11,6 @@
 //! let found = Headers::find(&frame).unwrap();
 //! assert_eq!((found.link.station_vlan(), found.at, found.transport), (Some(7), 18, Some((TCP, 38))));
 //! ```
-#![forbid(unsafe_code)]
 pub mod address_ranges;
 pub mod arp;
 pub mod checksum;

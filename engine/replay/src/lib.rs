@@ -22,7 +22,6 @@
 //! # Ok::<(), spate_replay::ReadError>(())
 //! ```
 
-#![forbid(unsafe_code)]
 mod bytes;
 mod capture;
 mod captured;
