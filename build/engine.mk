@@ -49,8 +49,9 @@ engine-test-aarch64: ## Test the engine's crates that need no device on aarch64,
 	  cargo test --locked --quiet --target $(aarch64) --lib --package spate-arch $(engine_pure)
 
 engine-style:
-	@echo "lint: rustfmt, clippy"
+	@echo "lint: rustfmt, circles of modules, clippy"
 	@cd engine && cargo fmt --check
+	@build/module-circles
 	@cd engine && cargo clippy --locked --quiet --workspace --all-targets -- --deny warnings
 
 engine-lint: engine-style $(CARGO_DENY) ## Lint the engine (rustfmt, clippy, cargo-deny)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the contract becomes Rust: protox parses engine/proto (no protoc needed), tonic and pbjson generate from its
-// descriptors.
+//! How the contract becomes Rust: protox parses engine/proto (no protoc needed), tonic and pbjson generate from its
+//! descriptors.
 use prost::Message;
 use std::error::Error;
 

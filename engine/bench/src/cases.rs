@@ -5,7 +5,7 @@ use contract::{
     Timing, Variable, WeightedSize, Write, rate, sizes, stream, variable,
 };
 
-use crate::rig::PORT;
+use crate::port_names::PORT;
 
 /// Offsets in the frame of Ethernet, IPv4 and UDP.
 pub const IP: usize = 14;

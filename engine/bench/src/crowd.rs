@@ -14,7 +14,8 @@ use spate_engine::plan::decode::Format;
 
 use crate::cases::{self, Case};
 use crate::flows::resident;
-use crate::rig::{Cpus, Pages, Rig, Setup, Workers, own_cpu_ns, port_name, start_soon};
+use crate::port_names::port_name;
+use crate::rig::{Cpus, Pages, Rig, Setup, Workers, own_cpu_ns, start_soon};
 use crate::series::Series;
 
 /// Packets a second of all streams: workers run now and then, and leave the CPUs to control.

@@ -6,7 +6,7 @@ use contract::{
 };
 
 use crate::cases::TAG;
-use crate::rig::PORT;
+use crate::port_names::PORT;
 
 /// Flows a second: more than a worker can begin. Each one that is owed is counted at the end, so not many more.
 const FLAT_OUT: u64 = 5_000_000;

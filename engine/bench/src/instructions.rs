@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Instructions for each packet, or each connection, counted by callgrind: two runs that differ in their number, so that
 //! what is done once cancels out. A number that does not depend on what else the machine does, and a gate on it.
+#![allow(unsafe_code, reason = "system calls")]
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -12,6 +12,7 @@ mod instructions;
 mod measure;
 mod pacing;
 mod pages;
+mod port_names;
 mod rig;
 mod scaling;
 mod series;

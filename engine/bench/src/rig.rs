@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The engine under measurement: its workers, most often one on one CPU, control on another, and what the workers' threads have used.
+#![allow(unsafe_code, reason = "system calls")]
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,6 +20,7 @@ use spate_engine::datapath::{
 use spate_engine::plan::decode::Format;
 
 use crate::flow_cases::LONG_DRAIN_NS;
+use crate::port_names::port_name;
 
 /// More than any worker can send: it is always behind, and sends as fast as it can.
 pub const FLAT_OUT: u64 = 1_000_000_000;
@@ -28,8 +30,6 @@ pub const MEMORY: u64 = 128 << 20;
 const MOST_DRAIN: Duration = Duration::from_nanos(LONG_DRAIN_NS + 30_000_000_000);
 /// The longest lead of a start.
 const MOST_LEAD_NS: u64 = 2_000_000_000;
-/// The port's name in plans.
-pub const PORT: &str = "p";
 
 /// Where packet memory comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -204,11 +204,6 @@ pub fn start_soon(engine: &Engine, held: &Held, lead_ns: u64) -> Result<(), Refu
         }
         started => started,
     }
-}
-
-/// The name of a port in plans.
-pub fn port_name(index: usize) -> String {
-    if index == 0 { PORT.into() } else { format!("{PORT}{index}") }
 }
 
 /// CPU time the calling thread has used, in nanoseconds.

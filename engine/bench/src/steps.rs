@@ -3,6 +3,7 @@
 //! another worker reads or writes. The workers of another process are stopped, and each executes one instruction at a time
 //! (ptrace(2)), a burst's worth in turn; the addresses that an instruction reads and writes follow from it and the registers before it. That
 //! is exact, needs no counter of a CPU, which virtual machines often do not have, and takes 5 to 30 us an instruction.
+#![allow(unsafe_code, reason = "system calls")]
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};

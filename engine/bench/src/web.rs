@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What connections cost where the kernel holds them: nginx and wrk over the kernel's loopback, a CPU each, one connection
 //! for each request.
+#![allow(unsafe_code, reason = "system calls")]
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;

@@ -7,13 +7,11 @@ use spate_dpdk_sys as sys;
 
 use crate::{
     BURST, Device, Eal, Error, KernelSocket,
-    burst::Mbuf,
-    kernel,
+    device::BOND_MTU,
+    interface,
+    mbuf::Mbuf,
     port::{self, PortStats},
 };
-
-/// MTU of Ethernet, and of bonds: more than that DPDK's af_packet driver does not claim to receive.
-const MTU: usize = 1500;
 
 /// State of a member of a bond.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,30 +69,6 @@ impl BondMember {
     }
 }
 
-/// Refuses members that a bond cannot have.
-pub(crate) fn check(members: &[Device]) -> Result<(), Error> {
-    let failed = |reason: String| Error::Failed { what: "making a bond".into(), reason, log: vec![] };
-    if members.len() < 2 {
-        return Err(failed("it needs at least two members".into()));
-    }
-    for member in members {
-        match member {
-            Device::Pci(_) => {}
-            Device::Kernel(interface) => {
-                let mtu = kernel::mtu(interface).unwrap_or(MTU);
-                if mtu > MTU {
-                    return Err(failed(format!(
-                        "the MTU of {interface} is {mtu}, and members of a bond have at most {MTU} (ip link set {interface} mtu {MTU})"
-                    )));
-                }
-            }
-            other => return Err(failed(format!("{} is neither a PCI device nor an interface", port::describe(other)))),
-        }
-        member.check()?;
-    }
-    Ok(())
-}
-
 /// The members of a bond.
 #[derive(Debug)]
 pub(crate) struct Bond {
@@ -138,7 +112,7 @@ impl Bond {
     /// Greatest payload of a frame on all members.
     pub(crate) fn mtu(&self) -> usize {
         let known = self.members.iter().filter(|member| member.socket.is_some());
-        known.filter_map(|member| kernel::mtu(&member.name)).fold(MTU, usize::min)
+        known.filter_map(|member| interface::mtu(&member.name)).fold(BOND_MTU, usize::min)
     }
 
     /// Gives all members the bond's address: LACP takes it for that of the system, and only links of one system are one link. The
@@ -308,15 +282,5 @@ mod tests {
         );
         assert_eq!(LacpState(0xc7).names(), ["Activity", "Timeout", "Aggregation", "Defaulted", "Expired"]);
         assert!(LacpState(0x30).is_in_use() && !LacpState(0x10).is_in_use() && !LacpState(0x20).is_in_use());
-    }
-
-    #[test]
-    fn a_bond_is_of_two_devices_at_least() {
-        let refused = |members: &[Device]| check(members).unwrap_err().to_string();
-        assert!(refused(&[Device::Kernel("lo".into())]).contains("at least two members"));
-        assert!(refused(&[Device::Loopback, Device::Null]).contains("neither a PCI device nor an interface"));
-        assert!(
-            refused(&[Device::Kernel("lo".into()), Device::Kernel("lo".into())]).contains("the MTU of lo is 65536")
-        );
     }
 }

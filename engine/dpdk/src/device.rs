@@ -2,10 +2,13 @@
 //! What a port can be made of, and what must be so before DPDK may try.
 use std::{fs, path::Path};
 
-use crate::{Error, Memif, kernel, xdp};
+use crate::{Error, Memif, interface, xdp};
 
 /// Kernel drivers whose PCI functions DPDK can use.
 const USABLE_DRIVERS: &[&str] = &["vfio-pci", "uio_pci_generic", "igb_uio", "mlx5_core"];
+
+/// MTU of Ethernet, and of bonds: more than that DPDK's af_packet driver does not claim to receive.
+pub(crate) const BOND_MTU: usize = 1500;
 
 /// A device to make a port of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,11 +47,11 @@ impl Device {
     pub fn check(&self) -> Result<(), Error> {
         match self {
             Self::Pci(address) => check_pci(address),
-            Self::Kernel(interface) => kernel::check(interface),
+            Self::Kernel(interface) => interface::check(interface),
             Self::Xdp(interface) => xdp::check(interface),
             Self::Tap(name) => check_tap(name),
             Self::Loopback | Self::Null | Self::NetNull => Ok(()),
-            Self::Bond(members) => crate::bond::check(members),
+            Self::Bond(members) => check_bond(members),
             Self::Memif(memif) => memif.check(),
         }
     }
@@ -94,4 +97,60 @@ fn check_pci(address: &str) -> Result<(), Error> {
         });
     }
     Ok(())
+}
+
+/// Refuses members that a bond cannot have.
+fn check_bond(members: &[Device]) -> Result<(), Error> {
+    let failed = |reason: String| Error::Failed { what: "making a bond".into(), reason, log: vec![] };
+    if members.len() < 2 {
+        return Err(failed("it needs at least two members".into()));
+    }
+    for member in members {
+        match member {
+            Device::Pci(_) => {}
+            Device::Kernel(interface) => {
+                let mtu = interface::mtu(interface).unwrap_or(BOND_MTU);
+                if mtu > BOND_MTU {
+                    return Err(failed(format!(
+                        "the MTU of {interface} is {mtu}, and members of a bond have at most {BOND_MTU} (ip link set {interface} mtu {BOND_MTU})"
+                    )));
+                }
+            }
+            other => return Err(failed(format!("{} is neither a PCI device nor an interface", describe(other)))),
+        }
+        member.check()?;
+    }
+    Ok(())
+}
+
+/// A device, as errors and the log name it.
+pub(crate) fn describe(device: &Device) -> String {
+    match device {
+        Device::Pci(address) => format!("PCI device {address}"),
+        Device::Kernel(interface) => format!("interface {interface}"),
+        Device::Xdp(interface) => format!("interface {interface} by AF_XDP"),
+        Device::Tap(interface) => format!("tap {interface}"),
+        Device::Loopback => "a loopback".into(),
+        Device::Null => "a null port".into(),
+        Device::NetNull => "net_null".into(),
+        Device::Bond(members) => {
+            format!("a bond of {}", members.iter().map(describe).collect::<Vec<_>>().join(" and "))
+        }
+        Device::Memif(memif) => format!("memif {} at {}", memif.id, memif.socket.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bond_is_of_two_devices_at_least() {
+        let refused = |members: &[Device]| check_bond(members).unwrap_err().to_string();
+        assert!(refused(&[Device::Kernel("lo".into())]).contains("at least two members"));
+        assert!(refused(&[Device::Loopback, Device::Null]).contains("neither a PCI device nor an interface"));
+        assert!(
+            refused(&[Device::Kernel("lo".into()), Device::Kernel("lo".into())]).contains("the MTU of lo is 65536")
+        );
+    }
 }

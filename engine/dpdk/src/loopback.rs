@@ -15,7 +15,13 @@ use std::{
 use spate_dpdk_sys as sys;
 use spate_net::spread;
 
-use crate::{BURST, Error, burst, error::last_errno, log::Mark, port::fresh_name};
+use crate::{
+    BURST, Error,
+    error::last_errno,
+    log::Mark,
+    mbuf::{self, Mbuf},
+    port::fresh_name,
+};
 
 /// Packets that fit into the ring of a queue.
 const RING: u32 = 4096;
@@ -106,7 +112,7 @@ impl Loopback {
     /// # Safety
     /// They are valid mbufs of the caller's; those taken are no longer.
     #[inline]
-    pub(crate) unsafe fn send(&self, queue: u16, packets: &mut [burst::Mbuf]) -> usize {
+    pub(crate) unsafe fn send(&self, queue: u16, packets: &mut [Mbuf]) -> usize {
         match (self.disturbance.get(), self.rings.as_slice()) {
             // SAFETY: as the caller says.
             (None, [ring]) => unsafe { ring.add(packets) },
@@ -121,13 +127,13 @@ impl Loopback {
 
     /// # Safety
     /// As `send`.
-    unsafe fn share_out(&self, packets: &mut [burst::Mbuf]) -> usize {
+    unsafe fn share_out(&self, packets: &mut [Mbuf]) -> usize {
         let mut queues = [0u8; BURST];
         let count = packets.len().min(BURST);
         let packets = &mut packets[..count];
         for (queue, packet) in queues.iter_mut().zip(packets.iter()) {
             // SAFETY: a valid mbuf.
-            let (frame, queues) = (unsafe { burst::head(*packet) }, self.rings.len());
+            let (frame, queues) = (unsafe { mbuf::head(*packet) }, self.rings.len());
             *queue = match self.spread.get() {
                 None => spread::queue(frame, queues),
                 Some(spread) => spread(frame, queues) % queues,
@@ -150,7 +156,7 @@ impl Loopback {
 
     /// # Safety
     /// As `send`; nobody else adds to the rings.
-    unsafe fn share_out_alone(&self, packets: &mut [burst::Mbuf], queues: &[u8; BURST]) -> usize {
+    unsafe fn share_out_alone(&self, packets: &mut [Mbuf], queues: &[u8; BURST]) -> usize {
         let mut room: [u32; MOST_QUEUES] = [0; MOST_QUEUES];
         for (room, ring) in room.iter_mut().zip(&self.rings) {
             *room = ring.room();
@@ -175,13 +181,13 @@ impl Loopback {
 
     /// # Safety
     /// As `send`; nobody else adds to the rings.
-    unsafe fn disturbed(&self, packets: &mut [burst::Mbuf], queues: &[u8; BURST], disturbance: &Disturbance) -> usize {
+    unsafe fn disturbed(&self, packets: &mut [Mbuf], queues: &[u8; BURST], disturbance: &Disturbance) -> usize {
         if self.rings.iter().any(|ring| (ring.room() as usize) < 2 * BURST) {
             return 0;
         }
         // SAFETY: valid mbufs.
         let frames: Vec<_> =
-            packets.iter().zip(queues).map(|(p, queue)| (unsafe { burst::head(*p) }, usize::from(*queue))).collect();
+            packets.iter().zip(queues).map(|(p, queue)| (unsafe { mbuf::head(*p) }, usize::from(*queue))).collect();
         let arrivals = disturbance(&frames);
         assert!(arrivals.len() <= 2 * packets.len(), "a disturbance makes more than two packets of one");
         let mut seen = [false; BURST];
@@ -222,7 +228,7 @@ impl Ring {
     /// # Safety
     /// The packets are valid mbufs of the caller's; those taken are no longer.
     #[inline]
-    unsafe fn add(&self, packets: &mut [burst::Mbuf]) -> usize {
+    unsafe fn add(&self, packets: &mut [Mbuf]) -> usize {
         // SAFETY: as the caller says; a ring of ours.
         unsafe { sys::spate_ring_add(self.0.as_ptr(), packets.as_mut_ptr(), packets.len() as u32) as usize }
     }

@@ -14,9 +14,9 @@ use spate_dpdk_sys as sys;
 
 use crate::{
     Eal, Error,
-    burst::{Mbuf, frame},
     error::last_errno,
     log::Mark,
+    mbuf::{Mbuf, frame},
     mempool::{HEADROOM, Mempool},
     resting,
 };

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Time stamps that a device gives the packets it receives: where they are in an mbuf, and the counter that they are values of.
-use std::sync::Arc;
-
+//! Time stamps that a device gives the packets it receives: where they are in an mbuf, and how the counter is read that they are values of.
 use spate_dpdk_sys as sys;
 
-use crate::{Error, log::Mark, port::Inner};
+use crate::{Error, log::Mark};
 
 /// What stamps the packets that a port receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,19 +32,6 @@ impl StampField {
             Ok(offset) if code == 0 => Ok(Self { offset, flag }),
             _ => Err(Error::from_code("making room for time stamps in packets", code, mark)),
         }
-    }
-}
-
-/// The counter of a device that stamps packets with its value.
-#[derive(Debug)]
-pub struct DeviceCounter {
-    pub(crate) inner: Arc<Inner>,
-}
-
-impl DeviceCounter {
-    /// Its value now, of which nothing is known but that it counts; none if the device does not answer.
-    pub fn read(&self) -> Option<u64> {
-        read(self.inner.id)
     }
 }
 

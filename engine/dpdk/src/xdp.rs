@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Error, kernel};
+use crate::{Error, interface};
 
 /// linux/if_xdp.h.
 const SOL_XDP: i32 = 283;
@@ -94,8 +94,8 @@ pub(crate) struct Attached {
 
 /// Refuses an interface that cannot be used by AF_XDP, and a process that may not.
 pub(crate) fn check(interface: &str) -> Result<(), Error> {
-    kernel::check(interface)?;
-    let mtu = kernel::mtu(interface).unwrap_or_default();
+    interface::check(interface)?;
+    let mtu = interface::mtu(interface).unwrap_or_default();
     if mtu > GREATEST_MTU {
         return Err(failed(
             interface,
@@ -141,7 +141,7 @@ pub(crate) fn check(interface: &str) -> Result<(), Error> {
         });
     }
     let netlink = |error| failed(interface, format!("whether it has an XDP program cannot be found out: {error}"));
-    match program_of(kernel::interface_index(interface).map_err(netlink)?).map_err(netlink)? {
+    match program_of(interface::interface_index(interface).map_err(netlink)?).map_err(netlink)? {
         0 => Ok(()),
         id => Err(failed(
             interface,
@@ -166,7 +166,7 @@ pub(crate) fn arguments(interface: &str, may_zero_copy: bool) -> Result<String, 
 
 /// Bytes that a buffer must have room for.
 pub(crate) fn room(interface: &str) -> usize {
-    let frame = kernel::mtu(interface).unwrap_or(1500) + FRAME_OVERHEAD;
+    let frame = interface::mtu(interface).unwrap_or(1500) + FRAME_OVERHEAD;
     (frame + KERNEL_HEADROOM).max(SHORTEST_ELEMENT - ELEMENT_OVERHEAD).next_multiple_of(64)
 }
 
@@ -192,12 +192,12 @@ pub(crate) fn adopt(interface: &str, before: &Before) -> Result<(OwnedFd, Attach
         .ok_or_else(|| failed(interface, "the driver's XDP program was not found".into()))?;
     // SAFETY: an open descriptor of the driver's, which keeps it open until the port is closed.
     let socket = unsafe { BorrowedFd::borrow_raw(driver) }.try_clone_to_owned().map_err(io("keeping its socket"))?;
-    let index = kernel::interface_index(interface).map_err(io("finding it"))?;
+    let index = interface::interface_index(interface).map_err(io("finding it"))?;
     detach(index).map_err(io("detaching the driver's XDP program"))?;
     let link = link(program, index).map_err(io("attaching the XDP program by a BPF link, which needs Linux 5.9"))?;
     let options: u32 = option(driver, SOL_XDP, XDP_OPTIONS).map_err(io("reading the options of its socket"))?;
     let mode = if options & XDP_OPTIONS_ZEROCOPY != 0 { CopyMode::ZeroCopy } else { CopyMode::Copy };
-    let promiscuous = kernel::promiscuous(interface).map_err(io("making it promiscuous"))?;
+    let promiscuous = interface::promiscuous(interface).map_err(io("making it promiscuous"))?;
     Ok((socket, Attached { driver, link: Some(link), _promiscuous: promiscuous, mode }))
 }
 

@@ -16,7 +16,6 @@
 //! assert!(ip.matches(&frame, frame.len()));
 //! # Ok::<(), spate_filter::ProgramError>(())
 //! ```
-#![forbid(unsafe_code)]
 
 /// Words of scratch memory.
 const MEMORY: usize = 16;

@@ -3,7 +3,7 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use spate_engine::plan::decode::{self, Format};
-use spate_engine::plan::validate::{Site, validate};
+use spate_engine::plan::{Site, validate::validate};
 
 fuzz_target!(|bytes: &[u8]| {
     let bytes = bytes.to_vec();

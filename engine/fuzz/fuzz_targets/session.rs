@@ -7,7 +7,7 @@ use contract::{
 };
 use libfuzzer_sys::fuzz_target;
 use spate_engine::plan::stateful::session;
-use spate_engine::plan::validate::{Site, validate};
+use spate_engine::plan::{Site, validate::validate};
 use spate_replay::session::{Session, Speaker};
 
 /// Of ports that are not known.

@@ -1,114 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A port with addresses on its link: its configuration, and what reaches the protocols that it speaks and comes from them.
-use std::{
-    collections::BTreeSet,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-};
-
-use spate_net::{Address, vlan::MAX_VLAN};
+//! A port with addresses on its link: what reaches the protocols that it speaks and comes from them.
+use std::net::IpAddr;
 
 use crate::{
-    Interest, Mac, Neighbour, NextHop, NoRoute, Ping, PingError, PingEvent, Prefix, Range, Sought, TableFull, Target,
-    address::{is_link_local, is_reported},
+    Config, ConfigError, Interest, Mac, Neighbour, NextHop, NoRoute, Output, Ping, PingError, Range, Sought, TableFull,
+    Target,
     frame::Frame,
     interest::Wanted,
     link::Link,
     message::Message,
-    stations::{
-        Protocols, Received,
-        membership::{Group, MOST_GROUPS, MOST_SOURCES},
-    },
+    stations::{Protocols, Received, membership::Group},
 };
-
-/// Addresses that a port can be given.
-pub const MOST_ADDRESSES: usize = 64;
-
-/// What a port is to be on its link.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Config {
-    /// Its addresses.
-    pub addresses: Vec<Prefix>,
-    /// Where IPv4 packets go that are for no subnet of its own.
-    pub gateway_v4: Option<Ipv4Addr>,
-    /// The same of IPv6.
-    pub gateway_v6: Option<Ipv6Addr>,
-    /// Multicast groups that it receives.
-    pub groups: Vec<Group>,
-    /// VLAN identifier (802.1Q) of all it sends; frames of other VLANs and without one do not concern it.
-    pub vlan: Option<u16>,
-}
-
-/// What is wrong with a `Config`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// Too many.
-    #[error("{0} addresses; a port can have {MOST_ADDRESSES}")]
-    TooManyAddresses(usize),
-    /// The same address again.
-    #[error("address {0} is given twice; give each once")]
-    Twice(IpAddr),
-    /// Not on the link.
-    #[error("gateway {0} is in no subnet of the port's addresses: give the port an address of the gateway's subnet")]
-    GatewayOffLink(IpAddr),
-    /// The port itself.
-    #[error("gateway {0} is the port's own address")]
-    GatewayIsOwn(IpAddr),
-    /// Not multicast.
-    #[error(
-        "group {0} is no multicast address that hosts report; must be in 224.0.0.0/4 or ff00::/8, and not 224.0.0.1, ff02::1 or of a scope within a host"
-    )]
-    NoGroup(IpAddr),
-    /// The same group again.
-    #[error("group {0} is given twice; give all of its sources at once")]
-    GroupTwice(IpAddr),
-    /// A source that no packet can have.
-    #[error("source {1} of group {0} is no address of a host of its family")]
-    Source(IpAddr, IpAddr),
-    /// Too many.
-    #[error("{0} groups; a port can be a member of {MOST_GROUPS}")]
-    TooManyGroups(usize),
-    /// Too many.
-    #[error("{1} sources of group {0}; a group can have {MOST_SOURCES}, or all if none is given")]
-    TooManySources(IpAddr, usize),
-    /// Not an identifier.
-    #[error("VLAN {0} does not exist: they are 1..{MAX_VLAN}")]
-    Vlan(u16),
-}
-
-/// What an interface wants done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Output {
-    /// Frames to send, without FCS.
-    pub frames: Vec<Vec<u8>>,
-    /// Frames to send, and where the time at which each leaves is to be written ([`crate::STAMP`]).
-    pub stamped: Vec<(Vec<u8>, usize)>,
-    /// What is worth reporting.
-    pub events: Vec<Event>,
-}
-
-/// What happened on the link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A neighbour was found.
-    Found(Target, Mac),
-    /// A neighbour has another MAC than before.
-    Moved {
-        /// The neighbor.
-        target: Target,
-        /// Its MAC until now.
-        from: Mac,
-        /// Its MAC from now on.
-        to: Mac,
-    },
-    /// A neighbour does not answer.
-    Lost(Target),
-    /// Another station has an address of this port.
-    Conflict(IpAddr, Mac),
-    /// Membership is reported in this version from now on, as a querier on the link knows no other.
-    Reports(&'static str),
-    /// Of the ping with this number.
-    Ping(u64, PingEvent),
-}
 
 /// A port on its link.
 #[derive(Clone, Debug)]
@@ -255,61 +157,6 @@ impl Interface {
     /// Looks no more for the neighbors that an owner wanted for stations.
     pub fn forget(&mut self, owner: u64) {
         self.link.forget(owner);
-    }
-}
-
-impl Config {
-    /// Whether a port can be this.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        let (config, addresses) = (self, &self.addresses);
-        if addresses.len() > MOST_ADDRESSES {
-            return Err(ConfigError::TooManyAddresses(addresses.len()));
-        }
-        let twice =
-            addresses.iter().enumerate().find(|(i, own)| addresses[..*i].iter().any(|a| a.address == own.address));
-        if let Some((_, own)) = twice {
-            return Err(ConfigError::Twice(own.address));
-        }
-        let gateways = [config.gateway_v4.map(IpAddr::V4), config.gateway_v6.map(IpAddr::V6)];
-        for gateway in gateways.into_iter().flatten() {
-            if addresses.iter().any(|own| own.address == gateway) {
-                return Err(ConfigError::GatewayIsOwn(gateway));
-            }
-            // A router may be known by its link-local address only.
-            let linked = matches!(gateway, IpAddr::V6(gateway) if is_link_local(gateway));
-            if !linked && !addresses.iter().any(|own| own.contains(gateway)) {
-                return Err(ConfigError::GatewayOffLink(gateway));
-            }
-        }
-        self.check_groups()?;
-        match config.vlan {
-            Some(vlan) if !(1..=MAX_VLAN).contains(&vlan) => Err(ConfigError::Vlan(vlan)),
-            _ => Ok(()),
-        }
-    }
-
-    fn check_groups(&self) -> Result<(), ConfigError> {
-        let groups = &self.groups;
-        if groups.len() > MOST_GROUPS {
-            return Err(ConfigError::TooManyGroups(groups.len()));
-        }
-        let mut seen = BTreeSet::new();
-        for Group { address, sources } in groups {
-            if !is_reported(*address) {
-                return Err(ConfigError::NoGroup(*address));
-            }
-            if !seen.insert(*address) {
-                return Err(ConfigError::GroupTwice(*address));
-            }
-            if sources.len() > MOST_SOURCES {
-                return Err(ConfigError::TooManySources(*address, sources.len()));
-            }
-            let hosts = |source: &IpAddr| source.is_ipv4() == address.is_ipv4() && Address::from(*source).is_hosts();
-            if let Some(source) = sources.iter().find(|source| !hosts(source)) {
-                return Err(ConfigError::Source(*address, *source));
-            }
-        }
-        Ok(())
     }
 }
 

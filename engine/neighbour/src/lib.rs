@@ -31,23 +31,26 @@
 //! assert_eq!(output.frames[0][12..14], [0x08, 0x06]);
 //! # Ok::<(), spate_neighbour::ConfigError>(())
 //! ```
-#![forbid(unsafe_code)]
 
 mod address;
+mod config;
 mod frame;
 mod interest;
 mod interface;
 mod link;
 mod message;
 mod next_hop;
+mod output;
 mod range;
 mod stations;
 mod table;
 
 pub use address::{AddressError, Prefix};
+pub use config::{Config, ConfigError, MOST_ADDRESSES};
 pub use interest::Interest;
-pub use interface::{Config, ConfigError, Event, Interface, MOST_ADDRESSES, Output};
+pub use interface::Interface;
 pub use next_hop::{NextHop, NoRoute};
+pub use output::{Event, Output};
 pub use range::Range;
 pub use stations::{
     membership::{Group, MOST_GROUPS, MOST_SOURCES},

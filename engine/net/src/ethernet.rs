@@ -5,11 +5,8 @@ use crate::{
     vlan::{self, Tag, Tags},
 };
 
-/// A MAC address.
-pub type Mac = [u8; 6];
+pub use crate::mac::{MACS, Mac};
 
-/// Bytes of both MACs: destination, source.
-pub const MACS: usize = 12;
 /// Bytes of a header without tags.
 pub const HEADER: usize = 14;
 /// Bytes of the shortest frame, without FCS.

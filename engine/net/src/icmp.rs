@@ -5,7 +5,7 @@ use crate::{
     field::{be16, be32},
     ip::{Address, TCP, UDP},
     ipv4,
-    packet::Reject,
+    reject::Reject,
 };
 
 /// Type of echo requests.

@@ -5,7 +5,7 @@ use crate::{
     field::be32,
     icmp::{Error, ErrorKind, HEADER},
     ipv6,
-    packet::Reject,
+    reject::Reject,
 };
 
 /// Type of echo requests.

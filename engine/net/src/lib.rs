@@ -11,7 +11,6 @@
 //! let found = Headers::find(&frame).unwrap();
 //! assert_eq!((found.link.station_vlan(), found.at, found.transport), (Some(7), 18, Some((TCP, 38))));
 //! ```
-#![forbid(unsafe_code)]
 pub mod address_ranges;
 pub mod arp;
 pub mod checksum;
@@ -27,6 +26,7 @@ pub mod icmpv6;
 pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
+pub mod mac;
 pub mod mark;
 pub mod mpls;
 pub mod offload;
@@ -34,6 +34,7 @@ pub mod packet;
 pub mod pktgen;
 pub mod pppoe;
 pub mod reflect;
+pub mod reject;
 pub mod spread;
 pub mod tag_list;
 pub mod tcp;

@@ -15,6 +15,7 @@ pub use crate::{
     fast::{Below, Ends, Plain},
     icmp::{Error, ErrorKind},
     ip::Address,
+    reject::Reject,
     tcp::{HEADER as TCP_HEADER, Head, Offers, Options, SACK_BLOCKS, Segment, TIMESTAMPS_LEN, flag},
     udp::{Datagram, HEADER as UDP_HEADER},
 };
@@ -43,19 +44,6 @@ pub enum Content<'a> {
     Udp(Datagram<'a>),
     /// An ICMP error about a packet of ours.
     Icmp(Error),
-}
-
-/// Why a frame is not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reject {
-    /// It is no TCP, UDP or ICMP error over IP.
-    Other,
-    /// Shorter than its headers say.
-    Truncated,
-    /// A checksum is wrong.
-    Checksum,
-    /// A part of a packet: parts are not put together.
-    Fragment,
 }
 
 impl<'a> Packet<'a> {

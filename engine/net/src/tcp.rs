@@ -3,7 +3,7 @@
 use crate::{
     checksum::{fold, fold_words, sum, sum_le},
     field::{be16, be32},
-    packet::Reject,
+    reject::Reject,
 };
 
 /// Bytes of a header without options.

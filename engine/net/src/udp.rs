@@ -3,7 +3,7 @@
 use crate::{
     checksum::{checksum, fold, sum},
     field::{be16, put_be16},
-    packet::Reject,
+    reject::Reject,
 };
 
 /// Bytes of a header.

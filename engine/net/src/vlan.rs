@@ -3,7 +3,7 @@
 //! identifier. The EtherType of what the tag stands before follows.
 use core::fmt;
 
-use crate::{ethernet::MACS, field::get_be16};
+use crate::{field::get_be16, mac::MACS};
 
 /// Bytes of a tag.
 pub const LEN: usize = 4;

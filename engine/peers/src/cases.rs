@@ -9,7 +9,8 @@ use crate::{
     forwarder::Resets,
     namespaces::Family,
     path::Path,
-    trial::{Bench, Expected, Outcome, Sender, Times, Trial},
+    times::Times,
+    trial::{Bench, Expected, Outcome, Sender, Trial},
 };
 
 /// Bytes of a response.

@@ -13,6 +13,7 @@ mod nginx;
 mod packet_socket;
 mod path;
 mod report;
+mod times;
 mod trial;
 mod wrk;
 

@@ -3,6 +3,7 @@
 //!
 //! The only `unsafe` of this crate: std has no packet sockets. Measured on two shared cores, a call for each frame costs about
 //! three times the CPU of one for 64, and the router must not be what limits 10,000 connections.
+#![allow(unsafe_code, reason = "system calls")]
 use std::{
     fs, io, mem,
     os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},

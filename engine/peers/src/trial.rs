@@ -20,6 +20,7 @@ use crate::{
     nat::{self, Nat},
     nginx::{self, Nginx},
     path::Path,
+    times::Times,
     wrk::{self, Wrk},
 };
 
@@ -77,15 +78,6 @@ pub struct Trial {
     pub per_second: usize,
     pub bytes: u64,
     pub expected: Expected,
-}
-
-/// How long connections took, in seconds.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Times {
-    pub mean: f64,
-    pub median: f64,
-    pub p99: f64,
-    pub longest: f64,
 }
 
 /// What was seen.

@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{namespaces::name, trial::Times};
+use crate::{namespaces::name, times::Times};
 
 /// Connections that it has open at a time.
 pub const OPEN: usize = 20;

@@ -2,7 +2,7 @@
 //! Bytes from a source, and numbers in the byte order of the machine that wrote the file.
 use std::io::{BufReader, ErrorKind, Read};
 
-use crate::reader::Problem;
+use crate::problem::Problem;
 
 /// What is read ahead of the file.
 const READ_AHEAD: usize = 1 << 20;

@@ -21,15 +21,16 @@
 //! assert_eq!((second_ns - first_ns, frame.len(), reader.next(&mut frame)?), (4000, 60, None));
 //! # Ok::<(), spate_replay::ReadError>(())
 //! ```
-#![forbid(unsafe_code)]
 
 mod bytes;
 mod capture;
+mod captured;
 mod half;
 mod held;
 mod pcap;
 mod pcapng;
 mod player;
+mod problem;
 mod reader;
 mod rewrite;
 mod seal;
@@ -38,10 +39,12 @@ mod survey;
 mod tempo;
 
 pub use capture::{Capture, LONGEST_HELD, Source, Tape};
+pub use captured::{MAX_FRAME_LEN, MIN_FRAME_LEN};
 pub use half::{Half, SplitBy};
 pub use held::{Held, HeldTape};
 pub use player::{Gap, Player};
-pub use reader::{MAX_FRAME_LEN, MIN_FRAME_LEN, Problem, ReadError, Reader};
+pub use problem::{Problem, ReadError};
+pub use reader::Reader;
 pub use rewrite::{Changes, Rewrite};
 pub use seal::Seal;
 pub use session::Session;

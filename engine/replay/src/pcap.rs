@@ -4,7 +4,8 @@ use std::io::Read;
 
 use crate::{
     bytes::{Order, Source},
-    reader::{Found, LINK_ETHERNET, LONGEST_CAPTURED, Problem},
+    captured::{Found, LINK_ETHERNET, LONGEST_CAPTURED},
+    problem::Problem,
 };
 
 /// What the header says.

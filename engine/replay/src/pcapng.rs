@@ -5,7 +5,8 @@ use std::io::Read;
 
 use crate::{
     bytes::{Order, Source},
-    reader::{Found, LINK_ETHERNET, LONGEST_CAPTURED, Problem},
+    captured::{Found, LINK_ETHERNET, LONGEST_CAPTURED},
+    problem::Problem,
 };
 
 /// The type of a section's first block, the same in both byte orders.

@@ -30,21 +30,12 @@ use crate::{
     tunnel::{Answer, Kind, Malformed, Message, Over, Tunnels, Way},
 };
 
+pub use crate::access::Access;
+
 /// Requests about paths that wait for their answer, on a port.
 const REQUESTS: usize = 64;
 /// Longest packet in a tunnel.
 const LONGEST: usize = 1 << 14;
-
-/// How packets of a pool's clients enter the network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Access {
-    /// VLAN tags of their frames. None: those of the port.
-    pub tags: Option<Tags>,
-    /// Their frames go to the MAC of this neighbor, in their VLAN. None: to that of the port's next hop.
-    pub gateway: Option<Address>,
-    /// Servers that are emulated on another port are met in the clients' tags too, and their port stands for the gateway.
-    pub mirror: bool,
-}
 
 /// Bytes that envelopes add to packets of a pool's clients, or of servers to them; `looped`: these are on one loopback port.
 pub fn overhead(pool: &Pool, of_clients: bool, looped: bool) -> usize {

@@ -54,6 +54,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod access;
 mod application;
 pub mod arrivals;
 pub mod counters;
@@ -61,14 +62,12 @@ pub mod emulation;
 pub mod envelope;
 mod field_path;
 pub mod flow;
-pub mod gre;
-pub mod gtpu;
 mod ignored;
-pub mod mpls;
 pub mod offload;
 pub mod payload;
 pub mod pool;
 pub mod program;
+mod protocol;
 pub mod random;
 pub mod records;
 pub mod scenario;
@@ -81,7 +80,6 @@ mod time_wait;
 pub mod tunnel;
 pub mod tuples;
 mod udp;
-pub mod vxlan;
 pub mod wheel;
 
 pub use spate_net::{Address, packet};
@@ -96,8 +94,10 @@ pub use offload::{Cut, Finish, Layers, Offloads};
 pub use payload::Payload;
 pub use pool::{Part, Pool, WeightedPool};
 pub use program::{Comparison, Instruction, Program};
+pub use protocol::Protocol;
 pub use records::{End, Record, Recorder};
-pub use scenario::{Client, CongestionControl, Protocol, Scenario, Server, Template, Tunables};
+pub use scenario::{Client, CongestionControl, Scenario, Server, Template, Tunables};
 pub use stack::{
     Ahead, Hints, MovedRouter, Neighbours, NextHops, NotOpened, Opening, PortLink, Received, Stack, Tuple,
 };
+pub use tunnel::{gre, gtpu, mpls, vxlan};

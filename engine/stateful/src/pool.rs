@@ -6,7 +6,7 @@
 //!
 //! Engines that share a run have a *part* of a pool each: of P engines, engine k the addresses at offsets k, k + P, k + 2 P, ...,
 //! whatever the order, so that the owner of an address follows from the address alone. The order is then that of the part.
-use crate::{Address, envelope::Access, random::mix, tunnel::Tunnels};
+use crate::{Address, access::Access, random::mix, tunnel::Tunnels};
 
 /// Addresses of one family, first to last.
 #[derive(Clone, Debug, PartialEq, Eq)]

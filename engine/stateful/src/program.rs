@@ -8,15 +8,17 @@ mod idle;
 mod instructions;
 mod loops;
 pub mod opens;
+mod programs;
 mod walk;
 
 use crate::Payload;
 
-pub use check::{Programs, check};
+pub use check::check;
 pub use fault::{Fault, Problem, Side};
 pub use idle::idle;
 pub use instructions::Instruction;
 pub(crate) use loops::successors;
+pub use programs::Programs;
 
 /// Variables of a flow.
 pub const VARIABLES: usize = 4;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is emulated: templates with their programs, addresses and settings, checked and with all defaults filled in.
 use crate::{
-    IgnoredSources, Part, Payload, Pool, Program, WeightedPool, arrivals,
+    IgnoredSources, Part, Payload, Pool, Program, Protocol, WeightedPool, arrivals,
     program::effects::{Awaited, Opens},
 };
 
@@ -73,14 +73,6 @@ impl Scenario {
         let mut pools = there.flat_map(|template| template.clients.iter().chain(&template.servers));
         pools.any(|weighted| self.pools[weighted.pool].allow_multicast)
     }
-}
-
-/// Transport of a template.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Protocol {
-    Tcp,
-    Udp,
 }
 
 /// One emulated application.

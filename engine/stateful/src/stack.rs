@@ -14,6 +14,7 @@ mod secrets;
 mod sides;
 mod timers;
 mod transmit;
+mod tuple;
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -28,6 +29,7 @@ use replies::Unanswered;
 use secrets::Secrets;
 use sides::Sides;
 use spate_stats::Times;
+pub use tuple::Tuple;
 
 use crate::{
     Address, Program, Protocol, Scenario,
@@ -53,19 +55,6 @@ const FEWEST: usize = 1024;
 const REDIRECTED: usize = 256;
 /// Answers to segments of no open flow that wait to be sent, for each port.
 const ANSWERS: usize = 256;
-
-/// The endpoints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tuple {
-    /// Ours.
-    pub local: Address,
-    /// The peer's.
-    pub remote: Address,
-    /// Ours.
-    pub local_port: u16,
-    /// The peer's.
-    pub remote_port: u16,
-}
 
 /// A flow that is about to begin.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,17 @@
 //! and of which kind. A kind is a file that implements [`Tunnelling`] and a variant of [`Kind`].
 use spate_net::encap::{Carries, Encap};
 
-use crate::{Address, counters::Count, gre::Gre, gtpu::Gtpu, mpls::Mpls, vxlan::Vxlan};
+use crate::{Address, counters::Count};
+
+pub mod gre;
+pub mod gtpu;
+pub mod mpls;
+pub mod vxlan;
+
+use gre::Gre;
+use gtpu::Gtpu;
+use mpls::Mpls;
+use vxlan::Vxlan;
 
 /// Towards the remote end, or from it towards the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A worker takes all its memory before the start: from then on, whatever its flows do and whatever is lost, it neither takes
 //! any nor gives any back.
+#![allow(unsafe_code, reason = "an allocator")]
 mod net;
 
 use std::{

@@ -14,7 +14,6 @@
 //! assert_eq!(due_ns, [500_000_000]);
 //! # Ok::<(), spate_stateless::RateError>(())
 //! ```
-#![forbid(unsafe_code)]
 
 mod pace;
 mod program;

@@ -12,10 +12,10 @@
 //! let median_ns = all.quantile(500_000); // in parts per million
 //! assert!((490_000..=510_000).contains(&median_ns));
 //! ```
-#![forbid(unsafe_code)]
 
 mod arrivals;
 mod by_tag;
+mod counter;
 mod counters;
 mod delay;
 mod gaps;
@@ -28,12 +28,13 @@ mod tracker;
 
 pub use arrivals::{Arrivals, ArrivalsSlot};
 pub use by_tag::{TagCounters, TagSlot};
+pub use counter::Counter;
 pub use counters::{PhaseCounters, StreamCounters};
 pub use delay::{DelaySlot, Delays, Transit};
 pub use gaps::{Collected, Gaps, LastArrival, Silence, Span, intersection, union, without};
 pub use histogram::{Distribution, Histogram, LogDistribution, LogHistogram};
 pub use moments::Moments;
-pub use single_writer::{Counter, RxSlot, Sent, TxSlot};
+pub use single_writer::{RxSlot, Sent, TxSlot};
 pub use snapshot::Snapshot;
 pub use times::{Timed, Times};
 pub use tracker::{Arrival, Queue, Tracker, WIDE_WINDOW, WINDOW};

@@ -3,7 +3,7 @@
 use crate::index::PortIndex;
 use crate::plan::rate::{FCS_BYTES, LineRate};
 use crate::plan::stateful::{MOST_FLOWS, session};
-use crate::plan::validate::{self, Checked, Site};
+use crate::plan::{Checked, Site, validate};
 use crate::plan::{Violations, decode};
 use contract::Plan;
 use prost::bytes::Bytes;

@@ -3,7 +3,7 @@
 use super::staging::{self, Counted};
 use crate::datapath::{RateError, RateStep, SimulatedPacket, Simulating, Simulation, StreamTiming};
 use crate::index::StreamIndex;
-use crate::plan::validate::{self, Checked, CheckedStream, Site};
+use crate::plan::{Checked, CheckedStream, Site, sending_part, validate};
 use crate::plan::{Violations, decode, fit, rate::LineRate, stages, stateful};
 use anyhow::{Context, bail};
 use contract::{Plan, Stream, stream::Transmit};
@@ -146,7 +146,7 @@ fn alone(plan: &Plan, mut scenario: Scenario) -> Arc<Scenario> {
 /// The rates of a plan's stages. Those of streams that send are fractions of the plan's.
 fn steps(staged: &stages::Schedule, plan: &Plan, checked: &Checked) -> Result<Vec<RateStep>, RateError> {
     let rate = |(index, (stream, timing)): (usize, (&Stream, &StreamTiming))| {
-        let here = validate::sending_part(stream, checked.share).is_some();
+        let here = sending_part(stream, checked.share).is_some();
         let scheduled = !matches!(stream.transmit, Some(Transmit::Replay(_)));
         (index, timing.rate.filter(|_| here && sends(stream) && scheduled))
     };

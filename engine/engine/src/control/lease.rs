@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The lease of a run: it stops by itself when no call has named it for as long as its plan says. Calls that ask for the engine
 //! as a whole (GetInfo) renew none, so that a run that no caller follows any more ends although its engine is watched.
-use super::runs::Engine;
+mod enforcement;
+
+pub use enforcement::enforce;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-
-/// How often leases are looked at.
-const LOOK: Duration = Duration::from_millis(250);
 
 /// When a call with authority named the run last, and for how long that holds.
 #[derive(Debug)]
@@ -29,26 +28,5 @@ impl Lease {
 
     fn has_expired(&self) -> bool {
         !self.length.is_zero() && self.renewed.lock().unwrap_or_else(PoisonError::into_inner).elapsed() > self.length
-    }
-}
-
-/// Stops the runs of an engine whose lease has expired, for ever.
-pub async fn enforce(engine: &Engine) {
-    let mut looks = tokio::time::interval(LOOK);
-    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        looks.tick().await;
-        for held in engine.all() {
-            // A run that was not started sends nothing, and the other engines of its plan may take long to prepare theirs.
-            if held.lease.has_expired() && !held.has_ended() && held.run().started_at().is_some() {
-                let lease = held.lease.length;
-                tracing::warn!(
-                    run = held.run().id(),
-                    ?lease,
-                    "no call named the run for the time of its lease: it stops"
-                );
-                held.run().stop(&format!("no call named the run for the time of its lease, {lease:?}"));
-            }
-        }
     }
 }

@@ -8,6 +8,7 @@
 pub mod by_tag;
 pub mod capture;
 pub mod groups;
+pub mod instant;
 pub mod latency;
 pub mod lease;
 pub mod listen;

@@ -4,7 +4,7 @@
 //! The neighbor is known with its MAC. If it has another MAC later, the run follows it.
 use crate::datapath::{Datapath, Hop, LinkHops, LinkNeighbor, PoolGateway, PortInfo, Seeking};
 use crate::index::{PoolIndex, PortIndex, StreamIndex, TemplateIndex};
-use crate::plan::{Violations, validate::sending_part};
+use crate::plan::{Violations, sending_part};
 use contract::{Packet, Plan};
 use spate_neighbour::{Sought, mac_text};
 use spate_stateful::{Address, Neighbours, Pool, PortLink, Scenario, pool::Order};

@@ -1,32 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The engine and the runs it holds: prepare, find, change, forget.
+//! The engine and the runs it holds: find, start, pause, forget.
+mod facts;
 mod held;
+mod prepare;
 mod updates;
 
-use super::groups;
-use super::lease::Lease;
-use super::next_hop;
-use super::stages::Stages;
 use super::status::Refusal;
-use super::trials::Trials;
 use super::watchdog::Watchdog;
-use crate::datapath::{Clock, Datapath, FlowChange, OnLink, PortInfo, RunError};
-use crate::index::{PortIndex, TemplateIndex};
-use crate::plan::validate::{self, Site};
-use crate::plan::{Violations, decode, fit, stages};
-use contract::{Plan, Ratio, Selector, StartTrialRequest, update_request};
-pub use held::{Held, StreamFacts, contract_state};
-use prost::bytes::Bytes;
-use spate_neighbour::MOST_GROUPS;
-use spate_stateful::{FieldPath, PortLink, Scenario};
+use crate::datapath::{Clock, Datapath, PortInfo, RunError};
+use crate::index::PortIndex;
+use crate::plan::{Violations, validate};
+pub use facts::StreamFacts;
+pub use held::{Held, contract_state};
+use spate_stateful::FieldPath;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Runs held at a time, ended ones included: their metrics and trailers must stay bounded.
 pub const MOST_RUNS: usize = 64;
-const NO_FACTOR: Ratio = Ratio { numerator: 1, denominator: 1 };
 
 /// An open datapath and the runs on it.
 pub struct Engine {
@@ -105,191 +98,6 @@ impl Engine {
     /// How time is kept.
     pub fn time_source(&self) -> String {
         self.clock.time_source().to_string()
-    }
-
-    /// Reads, validates, allocates and arms a plan. The same plan again under its id changes nothing.
-    pub fn prepare(
-        &self,
-        run_id: &str,
-        bytes: Bytes,
-        format: decode::Format,
-    ) -> Result<(Arc<Held>, Vec<String>), Refusal> {
-        let _one_at_a_time = lock(&self.preparing);
-        let digest = decode::digest(&bytes);
-        if let Some(held) = lock(&self.runs).get(run_id) {
-            return match held.plan_digest == digest {
-                true => Ok((held.clone(), Vec::new())),
-                false => Err(Refusal::OtherPlan(run_id.to_owned())),
-            };
-        }
-        if self.shutting_down.load(Ordering::Relaxed) {
-            return Err(Refusal::ShuttingDown);
-        }
-        let plan = decode::plan(bytes, format)?;
-        if plan.run_id != run_id {
-            let wrong = format!("{:?}; must be {run_id:?}, as the header says", plan.run_id);
-            return Err(Refusal::field("run_id", wrong));
-        }
-        self.admit(&plan)?;
-        let trials = plan.trials.is_some().then(|| Trials::new(plan.clone()));
-        let (held, warnings) = self.make(plan, digest, trials)?;
-        self.add(&held)?;
-        if let Some(stages) = held.stages() {
-            self.update(&held, &Selector::default(), &stages.first(), 0)?;
-        }
-        Ok((held, warnings))
-    }
-
-    /// Validates, allocates and arms a plan.
-    fn make(
-        &self,
-        mut plan: Plan,
-        digest: [u8; 32],
-        trials: Option<Trials>,
-    ) -> Result<(Arc<Held>, Vec<String>), Refusal> {
-        let next_hops = next_hop::fill_in(&mut plan, &self.datapath)?;
-        let checked = validate::validate(&plan, &self.site(Some(&plan.run_id)))?;
-        let (mut warnings, share_count) = (checked.warnings.clone(), checked.share.1);
-        let facts = held::stream_facts(&plan, &checked);
-        let templates = held::template_facts(&plan, &checked);
-        let mut fine = Violations::default();
-        stages::validate_rates(&plan, facts.iter().map(|stream| stream.ask.rate), &mut fine);
-        fine.or(())?;
-        let groups = groups::by_group(&facts, &checked.measured.streams);
-        let stateful = match &checked.stateful {
-            Some(scenario) => Some(self.join_links(scenario, &mut warnings)?),
-            None => None,
-        };
-        let mut spec = fit::run_spec(&plan, checked, stateful)?;
-        spec.streams.iter_mut().zip(next_hops).for_each(|(stream, next_hop)| stream.next_hop = next_hop);
-        let run = self.datapath.prepare(spec).map_err(|error| match error.exhausted {
-            true => Refusal::Exhausted(error.to_string()),
-            false => Refusal::Invalid(Violations::one(error.field, error.problem)),
-        })?;
-        warnings.extend(validate::histograms(run.histogram_bytes()));
-        let paused = paused_templates(&plan);
-        if !paused.is_empty() {
-            run.update_templates(&paused, FlowChange::Paused(true), 0).map_err(|e| refused_change(&e, "paused"))?;
-        }
-        let held = Arc::new(Held {
-            run,
-            name: fit::run_name(&plan).to_owned(),
-            prepared: Instant::now(),
-            plan_digest: digest,
-            trials,
-            stages: stages::Schedule::of(&plan).map(Stages::new),
-            run_tag: plan.run_tag as u16,
-            lease: Lease::new(plan.lease_ns),
-            started_at_asked: Mutex::default(),
-            streams: facts,
-            templates,
-            groups,
-            receivers: plan.receivers,
-            engines: share_count,
-            clock_bound_ns: (share_count > 1 && plan.clock_bound_ns > 0).then_some(plan.clock_bound_ns),
-            scraped: AtomicBool::new(false),
-            profile: plan.profile,
-            namespace: plan.namespace,
-        });
-        Ok((held, warnings))
-    }
-
-    /// Adds a run that was made. Its plan was validated with the rates of other runs at that time: those may have been raised while it was
-    /// allocated, so that a port would be asked for more than its line rate.
-    fn add(&self, held: &Arc<Held>) -> Result<(), Refusal> {
-        let _no_change_in_between = lock(&self.changing);
-        let field = if held.streams.is_empty() { "stateful" } else { "streams" };
-        if let Err(refusal) = self.check_capacity(held, &held.run.rates(), field) {
-            held.run.remove();
-            return Err(refusal);
-        }
-        lock(&self.runs).insert(held.run.id().to_owned(), held.clone());
-        Ok(())
-    }
-
-    /// Starts a trial of a run in place of the one before, which has ended. The same request again changes nothing.
-    ///
-    /// # Errors
-    /// If the plan has no trials, another trial is under way, its number is not greater than that of the last, its times or rates are
-    /// wrong, or its instant has passed: then the run is ready for another trial.
-    pub fn start_trial(&self, request: &StartTrialRequest) -> Result<Arc<Held>, Refusal> {
-        let _one_at_a_time = lock(&self.preparing);
-        let held = self.find(&request.run_id)?;
-        let Some(trials) = &held.trials else {
-            return Err(Refusal::State(format!("the plan of run {:?} has no trials; Start it", request.run_id)));
-        };
-        if trials.is_started(request, &held)? {
-            return Ok(held);
-        }
-        let plan = trials.plan_of(request)?;
-        let next = trials.after(request.clone());
-        // Its memory is the next one's.
-        held.run.remove();
-        let (held, _) = self.make(plan, held.plan_digest, Some(next))?;
-        self.add(&held)?;
-        let factor = update_request::Change::RateFactor(request.rate_factor.unwrap_or(NO_FACTOR));
-        let factor = held.stages().map_or(factor, Stages::first);
-        self.update(&held, &Selector::default(), &factor, 0)?;
-        if let Some(reference) = &request.reference {
-            held.set_reference(reference)?;
-        }
-        let at_mono_ns = instant_of("at_monotonic_ns", request.at_monotonic_ns)?;
-        held.run.start_at_mono(at_mono_ns).map_err(|error| refused_start(&error))?;
-        Ok(held)
-    }
-
-    /// Where a scenario's packets go. Its addresses are answered for from here on: servers of one port may be asked for from
-    /// another.
-    fn join_links(&self, scenario: &Scenario, warnings: &mut Vec<String>) -> Result<(Vec<PortLink>, OnLink), Refusal> {
-        let holding = self.datapath.hold(scenario).map_err(|e| Refusal::Exhausted(e.to_string()))?;
-        let next_hop::Links { links, neighbours, hops, gateways, seeking, warnings: of_links } =
-            next_hop::links(scenario, &self.datapath)?;
-        warnings.extend(of_links);
-        if holding.unreported() > 0 {
-            warnings.push(format!(
-                "{} multicast groups of its servers are not reported (IGMP, MLD): a port is a member of {MOST_GROUPS} groups at most",
-                holding.unreported()
-            ));
-        }
-        let (holding, seeking) = (Some(Arc::new(holding)), seeking.map(Arc::new));
-        Ok((links, OnLink { neighbours, hops, gateways, holding, seeking }))
-    }
-
-    /// Whether there is room for another run and its tags are free.
-    fn admit(&self, plan: &Plan) -> Result<(), Refusal> {
-        let runs = lock(&self.runs);
-        if runs.len() >= MOST_RUNS {
-            return Err(Refusal::Exhausted(format!("the engine holds {MOST_RUNS} runs; Remove ended ones first")));
-        }
-        let second = plan.trials.as_ref().map(|trials| ("trials.second_run_tag", trials.second_run_tag));
-        for (field, tag) in [("run_tag", plan.run_tag)].into_iter().chain(second) {
-            if let Some((id, _)) = runs.iter().find(|(_, held)| held.has_tag(tag)) {
-                let wrong = format!("{tag} marks the packets of run {id:?}; use another, or Remove that run");
-                return Err(Refusal::field(field, wrong));
-            }
-        }
-        Ok(())
-    }
-
-    /// The ports and what live runs other than `except` claim of them.
-    fn site(&self, except: Option<&str>) -> Site {
-        let claimed = self.claimed_bits(except);
-        let fact = |(i, port): (usize, &PortInfo)| {
-            fit::port_facts(port, claimed.get(&PortIndex(i)).copied().unwrap_or_default())
-        };
-        Site { ports: self.ports.iter().enumerate().map(fact).collect(), workers: self.workers }
-    }
-
-    /// Bits a second on the medium by port, of live runs other than `except`.
-    fn claimed_bits(&self, except: Option<&str>) -> BTreeMap<PortIndex, u128> {
-        let mut all = BTreeMap::new();
-        for held in self.all() {
-            if Some(held.run.id()) != except && !held.has_ended() {
-                let added = held.add_bits(&held.run.rates(), &mut all);
-                debug_assert!(added.is_ok(), "each change was checked by this");
-            }
-        }
-        all
     }
 
     /// Every run held, by id.
@@ -371,19 +179,6 @@ fn chosen<I>(index: fn(usize) -> I, all: impl Iterator<Item = bool>) -> Vec<I> {
     all.enumerate().filter(|(_, is_chosen)| *is_chosen).map(|(at, _)| index(at)).collect()
 }
 
-/// Templates that are paused from the start.
-fn paused_templates(plan: &Plan) -> Vec<TemplateIndex> {
-    let templates = plan.stateful.iter().flat_map(|stateful| &stateful.templates);
-    chosen(TemplateIndex, templates.map(|template| template.paused))
-}
-
-/// An instant of the monotonic clock.
-pub(super) fn instant_of(field: &'static str, at_ns: i64) -> Result<u64, Refusal> {
-    u64::try_from(at_ns).map_err(|_| {
-        Refusal::field(field, format!("{at_ns}; must be nanoseconds by the engine's monotonic clock (ExchangeTimes)"))
-    })
-}
-
 fn refused_start(error: &RunError) -> Refusal {
     let remedy = match error {
         RunError::Passed { .. } => "; choose an instant further ahead and compare the clocks (ExchangeTimes)",
@@ -409,7 +204,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) mod tests {
     use super::*;
     use crate::datapath::{ClockError, Config, Memory, PollMode, PortConfig, PortDevice, StampedBy, UseOffloads};
+    use crate::plan::decode;
+    use contract::{Ratio, Selector, update_request};
+    use prost::bytes::Bytes;
     use std::thread;
+    use std::time::Instant;
 
     pub(crate) const ONE_TEMPLATE: &str = r#"{"runId": "r", "runTag": 1, "timing": {"durationNs": 1000000000}, "stateful": {
         "payloads": [{"size": 100}],

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The contract's service: gRPC in, the engine's answers out. A call that names a run renews that run's lease.
 use super::capture::Captures;
-use super::runs::{Engine, Held, instant_of};
+use super::instant::instant_of;
+use super::runs::{Engine, Held};
 use super::status::Refusal;
 use super::{machine, receivers, stats};
 use crate::datapath::{BondMember, CopyMode, LacpState, PortDevice, PortInfo, StampedBy};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Trials of a run: what each is made of, and which may be started.
-use super::runs::Held;
 use super::status::Refusal;
+use crate::datapath::Run;
 use crate::plan::{Violations, rate};
 use contract::{Plan, StartTrialRequest, Timing, stream::Transmit};
 
@@ -35,8 +35,8 @@ impl Trials {
 
     /// Whether a request has started the trial that the run is in; an error if it cannot start the next. A trial whose instant had passed
     /// was not started.
-    pub fn is_started(&self, request: &StartTrialRequest, held: &Held) -> Result<bool, Refusal> {
-        let (last, started) = (self.number(), held.run().started_at().is_some());
+    pub fn is_started(&self, request: &StartTrialRequest, run: &Run) -> Result<bool, Refusal> {
+        let (last, started) = (self.number(), run.started_at().is_some());
         if started && self.last.as_ref() == Some(request) {
             return Ok(true);
         }
@@ -44,7 +44,7 @@ impl Trials {
             let wrong = format!("trial {} cannot be started after trial {last}: numbers increase", request.trial);
             return Err(Refusal::State(wrong));
         }
-        if started && !held.has_ended() {
+        if started && !run.state().has_ended() {
             return Err(Refusal::State(format!("trial {last} is under way; wait until it has ended, or Stop it")));
         }
         Ok(false)
@@ -106,7 +106,7 @@ fn bursts(plan: &mut Plan, packets: u64, wrong: &mut Violations) {
 mod tests {
     use super::*;
     use crate::control::runs::{
-        Engine,
+        Engine, Held,
         tests::{ONE_TEMPLATE, engine},
     };
     use crate::control::stats::{self, Grouping};

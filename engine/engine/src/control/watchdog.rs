@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which workers hang? Those that have not passed their loop for some time, as in a call of a driver that does not return.
-use super::runs::Engine;
+mod watch;
+
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+pub use watch::watch;
 
 /// How often workers are checked.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -45,22 +47,6 @@ impl Watchdog {
             [one] => Some(format!("worker {one} has not passed its loop for {seconds} s")),
             more => Some(format!("workers {} have not passed their loops for {seconds} s", more.join(", "))),
         }
-    }
-}
-
-/// Checks an engine's workers, for ever.
-pub async fn watch(engine: &Engine) {
-    let mut checks = tokio::time::interval(INTERVAL);
-    checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut hung = false;
-    loop {
-        checks.tick().await;
-        engine.watchdog().check(engine.heartbeats());
-        let problem = engine.watchdog().problem();
-        if let Some(problem) = problem.as_ref().filter(|_| !hung) {
-            tracing::error!("{problem}: the engine is neither ready nor alive");
-        }
-        hung = problem.is_some();
     }
 }
 

@@ -8,10 +8,9 @@ use std::sync::{
 use spate_filter::Program;
 
 use super::{
-    command::{Command, Direction},
     frames::{self, FrameReader},
     open::Opened,
-    worker::{Attachment, Tap},
+    worker::{Attachment, Command, Direction, Tap},
     workers::Workers,
 };
 use crate::index::{PortIndex, WorkerIndex};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The data path: ports, workers and runs. All that the control side may ask of it is here.
+mod buffers;
 mod capture;
 mod clock;
-mod command;
+mod config;
 mod device_clock;
 mod frames;
 mod limit;
@@ -21,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use capture::{Capture, CaptureSpec, Captured};
 pub use clock::{Clock, ClockError};
-pub use command::Direction;
+pub use config::*;
 pub use limit::{LimitUnit, MaxRate};
 pub use open::WORKER_THREAD;
 pub use run::{
@@ -52,16 +53,17 @@ pub use spate_stats::{
     Arrivals, Delays, Distribution, Moments, PhaseCounters, Silence, Span, StreamCounters, TagCounters,
 };
 pub use types::*;
+pub use worker::Direction;
 
 use tokio::sync::mpsc;
 
 use crate::index::{PortIndex, WorkerIndex};
-use command::{Command, RUNS};
 use limit::Budget;
 use monitor::{Monitor, Stamping};
 use open::{OpenPort, Opened, Placement};
 use prepare::LongPackets;
 use slow::{Moves, SlowPath};
+use worker::{Command, RUNS};
 
 /// The open ports and their workers.
 pub struct Datapath {

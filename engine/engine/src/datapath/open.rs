@@ -15,16 +15,14 @@ use spate_dpdk::{
 
 use super::{
     Clock, Config, Memory, OpenError, PollMode, PortConfig, PortDevice,
-    command::QUEUE,
+    buffers::SHORT_ROOM,
     device_clock::DeviceClock,
     shared::{QueueShare, WorkerShare},
-    worker::{self, Idle, Waker, Worker},
+    worker::{self, Idle, QUEUE, Waker, Worker},
     workers::Workers,
 };
 use crate::index::{PortIndex, WorkerGroupIndex, WorkerIndex, WorkerRange};
 
-/// Longest frame that fits into the packets every worker has; longer ones come from a pool made when a run needs them.
-pub(super) const SHORT_ROOM: usize = 2048;
 /// Descriptors of a NIC's rings.
 pub(super) const DESCRIPTORS: u16 = 1024;
 /// Free packets of a pool that a thread keeps for itself, at most.

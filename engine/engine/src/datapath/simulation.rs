@@ -21,7 +21,6 @@ use spate_stateless::{Lanes, Numbers, Rate, Schedule, StreamTiming, WorkerShare,
 use super::{
     ReadError, RunSpec,
     clock::Timescale,
-    command::{Command, FlowRate, RateChange, TempoChange},
     prepare::{
         UNMEASURED,
         replay::{Reading, is_started},
@@ -29,7 +28,8 @@ use super::{
     run::clock::RunClock,
     shared::RunShare,
     worker::{
-        Emulated, Pools, PortRun, Replay, ReplayParts, ReplayTape, RunForeign, RunReceive, SendStream, WorkerRun,
+        Command, Emulated, FlowRate, Pools, PortRun, RateChange, Replay, ReplayParts, ReplayTape, RunForeign,
+        RunReceive, SendStream, TempoChange, WorkerRun,
         simulated::{Packet, Sent, Simulated, World},
         speed_of,
     },

@@ -8,10 +8,7 @@ use std::{
 
 use rtrb::{Consumer, Producer, PushError};
 
-use super::{
-    command::{Command, Reclaim},
-    worker::Waker,
-};
+use super::worker::{Command, Reclaim, Waker};
 use crate::index::WorkerIndex;
 
 /// A worker that has not taken its commands within this time hangs, and is not waited for.

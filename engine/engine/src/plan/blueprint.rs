@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The contract's packet, with what varies in it, as a blueprint for templates; faults by their path in the plan.
-use super::{Violation, Violations};
+use super::limits::FRAME_BYTES;
+use super::{Macs, Violation, Violations};
 use crate::index::StreamIndex;
 use contract::{ListOrder, sizes, variable};
 use num_integer::gcd;
@@ -16,15 +17,6 @@ const MOST_VALUES: usize = 65_535;
 /// Where a port's own address and its next hop's are written.
 const SOURCE_MAC: std::ops::Range<usize> = 6..12;
 const DESTINATION_MAC: std::ops::Range<usize> = 0..6;
-
-/// The addresses of the port that sends a stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Macs {
-    /// Its own.
-    pub own: [u8; 6],
-    /// Its next hop's; none if there is none to be had.
-    pub next_hop: Option<[u8; 6]>,
-}
 
 /// Compiles the packets of `streams[index]`; what is wrong is noted.
 pub fn template(index: usize, stream: &contract::Stream, macs: Macs, wrong: &mut Violations) -> Option<Template> {
@@ -194,7 +186,7 @@ fn size(
             let longest = stream.packet.as_ref().map_or(0, |p| p.frame.len());
             for (i, size) in list.sizes.iter().enumerate() {
                 let at = at.field("list.sizes").index(i);
-                if !(super::validate::FRAME_BYTES.start()..=&longest).contains(&&(size.bytes as usize)) {
+                if !(FRAME_BYTES.start()..=&longest).contains(&&(size.bytes as usize)) {
                     let wanted = format!("must be 60..{longest}, as long as the frame (without FCS)");
                     wrong.add(at.field("bytes"), format!("{}; {wanted}", size.bytes));
                 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A plan without fault to what the datapath prepares, on the ports it found.
-use super::Violations;
-use super::blueprint::Macs;
 use super::rate::LineRate;
 use super::stateful::MOST_RECORDS;
-use super::validate::{self, Checked, PortFacts};
+use super::{Checked, Macs, PortFacts, Violations, sending_part};
 use crate::datapath::{self, OnLink, PortDevice, PortInfo, RecordsSpec, RunSpec, StatefulSpec, StreamSpec};
 use crate::index::StreamIndex;
 use contract::{Plan, stream::Transmit};
@@ -43,7 +41,7 @@ pub fn run_spec(plan: &Plan, checked: Checked, links: Option<(Vec<PortLink>, OnL
             id: stream.id as u16,
             tx_port: found.tx_port,
             rx_port: found.rx_port,
-            part: validate::sending_part(stream, checked.share),
+            part: sending_part(stream, checked.share),
             template: found.template,
             replay: found.replay.map(|replay| replay.spec),
             timing,

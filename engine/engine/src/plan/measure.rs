@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a plan measures where packets arrive: latency, marks, groups, reflectors, receivers.
-use super::validate::{LONGEST_NS, Site};
-use super::{Violations, by_tag};
+use super::limits::{LONGEST_NS, MOST_NAME_CHARS};
+use super::{Site, Violations, by_tag};
 use crate::datapath::{self, Allowed, Mark, StreamReceive, Swap};
 use crate::index::{PortIndex, StreamIndex};
 use contract::{AddressRange, ByTag, Plan, PortRange, Reflection, Reflector, Stream, mark, stream};
 use spate_stateful::FieldPath;
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
-const MOST_NAME_CHARS: usize = 253;
 /// Ranges of addresses, and of ports, that a reflector may send to.
 const MOST_RANGES: usize = 256;
 /// The greatest flow label (RFC 6437): 20 bits.

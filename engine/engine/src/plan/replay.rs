@@ -2,8 +2,9 @@
 //! Streams that replay captures: what is wrong with them, the capture itself included, and how fast they are.
 //!
 //! The capture is read here from end to end, so that whatever is wrong with it is known before anything is sent.
-use super::validate::{CheckedReplay, CheckedStream, LONGEST_NS, PortFacts, fits};
-use super::{Violations, blueprint, measure};
+use super::limits::LONGEST_NS;
+use super::site::fits;
+use super::{CheckedReplay, CheckedStream, PortFacts, Violations, blueprint, measure};
 use crate::datapath::{Changes, Gap, Half, Recording, ReplaySpec, Rewrite, SplitBy};
 use crate::index::PortIndex;
 use contract::{Replay, Stream, replay};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The stateful part of a plan as a scenario: everything wrong with it is found, and all defaults are filled in.
 mod access;
+mod address;
 mod addresses;
 mod ignored;
 mod messages;
@@ -16,8 +17,8 @@ mod tunnels;
 #[cfg(test)]
 mod tests;
 
-use super::Violations;
-use super::validate::{LONGEST_NS, MOST_NAME_CHARS, Site};
+use super::limits::{LONGEST_NS, MOST_NAME_CHARS};
+use super::{Site, Violations};
 use crate::index::{PortIndex, TemplateIndex};
 use contract::{Plan, Ratio, Stateful, TransportProtocol};
 use spate_stateful::arrivals::RampUp;

@@ -168,6 +168,7 @@ fn a_file_is_bounded_and_what_is_cut_is_in_it() {
 
 /// Makes a volume hang that holds a file which is open here: what is written to it goes to a pipe that is full, until the reader
 /// is dropped.
+#[allow(unsafe_code, reason = "a system call that gives a number another file")]
 fn hang(path: &Path) -> PipeReader {
     let (reader, mut writer) = io::pipe().unwrap();
     // So much a pipe takes (pipe(7)).

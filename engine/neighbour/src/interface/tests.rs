@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use super::*;
 use crate::{
+    Event,
     address::{ALL_NODES, BROADCAST, group_mac, link_local},
     message::Station,
     stations::membership::OWN,
 };
 use proptest::prelude::*;
-use spate_net::vlan::{SERVICE, Tag, Tags};
+use spate_net::{
+    Address,
+    vlan::{SERVICE, Tag, Tags},
+};
 
 const EAST: Mac = [2, 0, 0, 0, 0, 1];
 const WEST: Mac = [2, 0, 0, 0, 0, 2];

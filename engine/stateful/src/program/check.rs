@@ -5,29 +5,9 @@ use super::{
     effects::{Awaited, Data, Opens},
     fault::{Fault, LONGEST_MESSAGE, Problem, Side},
     loops, opens,
+    programs::Programs,
 };
 use crate::Protocol;
-
-/// A template as its checks see it.
-#[derive(Clone, Copy, Debug)]
-pub struct Programs<'a> {
-    /// Its transport.
-    pub protocol: Protocol,
-    /// What a client does, if clients are emulated.
-    pub client: Option<&'a Program>,
-    /// What a server does, if servers are emulated.
-    pub server: Option<&'a Program>,
-}
-
-impl<'a> Programs<'a> {
-    /// The program of a side.
-    pub fn of(&self, side: Side) -> Option<&'a Program> {
-        match side {
-            Side::Client => self.client,
-            Side::Server => self.server,
-        }
-    }
-}
 
 /// Finds everything wrong with the programs of `templates`, which send payloads of these lengths in bytes; in the order of
 /// templates, clients first.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What waits for nothing: a receive that counts no further than another before it did. Programs may have such, but hardly mean it.
-use super::check::Programs;
 use super::dialogue::switched_to;
 use super::effects::Awaited;
 use super::fault::{Fault, Problem, Side};
+use super::programs::Programs;
 use super::walk::Walk;
 
 /// Finds the first such receive of each program of `templates`, in their order, clients first, as far as the way through it is

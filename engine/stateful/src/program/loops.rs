@@ -5,9 +5,9 @@
 //! front of it, changed by one `Add` in it and compared by its `Jump`, which must fail within [`MOST_ITERATIONS`].
 use std::ops::RangeInclusive;
 
-use super::check::Programs;
 use super::effects::{Next, VariableChange};
 use super::fault::{Fault, Problem, Side};
+use super::programs::Programs;
 use super::{Instruction, Program, VARIABLES};
 use crate::Protocol;
 

@@ -2,9 +2,9 @@
 //! Which connections of other templates do programs of clients open, and do these end?
 use std::collections::BTreeSet;
 
-use super::check::Programs;
 use super::effects::Opens;
 use super::fault::{Fault, Problem, Side};
+use super::programs::Programs;
 
 /// By template: those of which its clients' flows may open connections, in ascending order. Programs name templates that there are.
 pub fn opened(templates: &[Programs]) -> Vec<BTreeSet<usize>> {

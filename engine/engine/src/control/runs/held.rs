@@ -4,20 +4,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use contract::{Plan, RunInfo};
+use contract::RunInfo;
 use prost::bytes::Bytes;
-use spate_stateless::StreamTiming;
 
-use super::instant_of;
+use super::facts::{StreamFacts, TemplateFacts};
 use crate::control::groups::Group;
+use crate::control::instant::instant_of;
 use crate::control::lease::Lease;
 use crate::control::stages::Stages;
 use crate::control::status::Refusal;
 use crate::control::trials::Trials;
-use crate::datapath::{RateError, ReferenceClock, Run, RunState, StreamRate};
-use crate::index::{PortIndex, StreamIndex, TemplateIndex};
-use crate::plan::load;
-use crate::plan::validate::{Checked, CheckedStream};
+use crate::datapath::{ReferenceClock, Run, RunState};
 
 /// A run the engine holds.
 pub struct Held {
@@ -49,46 +46,6 @@ pub struct Held {
     /// The instant that the run was asked to start at.
     pub(super) started_at_asked: Mutex<Option<u64>>,
     pub(super) scraped: AtomicBool,
-}
-
-/// What stays true of a template, in the plan's order.
-pub(super) struct TemplateFacts {
-    pub(super) name: String,
-    pub(super) group: String,
-    /// Where its clients are; empty if they are elsewhere.
-    pub(super) client_port: String,
-    /// By port, in bits a second on the medium at that rate: fractions.
-    pub(super) asks: Vec<(PortIndex, (u128, u128))>,
-}
-
-/// Facts about a stream that no change of rates affects.
-pub struct StreamFacts {
-    /// Its name, unique in the run.
-    pub name: String,
-    /// The name under which the stream is counted.
-    pub group: String,
-    /// Name of the port that sends it.
-    pub tx_port: String,
-    /// Name of the port that is to receive it; empty if none is.
-    pub rx_port: String,
-    /// Whether its packets are measured.
-    pub measured: bool,
-    /// Whether it replays a capture, which sets the rate.
-    pub(super) replayed: bool,
-    /// What it asks of its port at the plan's rate.
-    pub(super) ask: load::Ask,
-}
-
-impl StreamFacts {
-    /// What it asks of its port at a rate, unless it is disabled. A replay asks for as much more as its speed is greater than the plan's.
-    pub(super) fn ask_at(&self, rate: StreamRate) -> Result<Option<load::Ask>, RateError> {
-        let Some((mut rate, planned)) = rate.when_resumed() else { return Ok(None) };
-        if self.replayed {
-            let (numerator, denominator) = rate.divided_by(planned)?;
-            rate = self.ask.rate.scaled(numerator, denominator)?;
-        }
-        Ok(Some(load::Ask { rate, ..self.ask }))
-    }
 }
 
 impl Held {
@@ -152,7 +109,7 @@ impl Held {
 
     /// Whether it is over: nothing of it changes any more.
     pub fn has_ended(&self) -> bool {
-        matches!(self.run.state(), RunState::Complete | RunState::Stopped)
+        self.run.state().has_ended()
     }
 
     /// Notes that a scrape which began after the end has been answered.
@@ -178,46 +135,6 @@ impl Held {
             trial: self.trials.as_ref().map_or(0, Trials::number),
         }
     }
-}
-
-pub(super) fn stream_facts(plan: &Plan, checked: &Checked) -> Vec<StreamFacts> {
-    let chains = load::chains(&checked.timings);
-    let streams = plan.streams.iter().zip(&checked.streams).zip(&checked.timings).zip(chains);
-    let fact =
-        |(((stream, found), timing), chain): (((&contract::Stream, &CheckedStream), &StreamTiming), StreamIndex)| {
-            // A rate that is not known is refused before the run is made.
-            let rate = found.rate?;
-            Some(StreamFacts {
-                name: stream.name.clone(),
-                group: if stream.group.is_empty() { stream.name.clone() } else { stream.group.clone() },
-                tx_port: stream.tx_port.clone(),
-                rx_port: stream.rx_port.clone(),
-                measured: found.template.flow(),
-                ask: load::Ask {
-                    port: found.tx_port,
-                    chain,
-                    starts: !timing.waits,
-                    frame_bytes: found.frame_bytes(),
-                    rate,
-                    part: found.part(stream, timing, checked.share),
-                },
-                replayed: found.replay.is_some(),
-            })
-        };
-    streams.filter_map(fact).collect()
-}
-
-pub(super) fn template_facts(plan: &Plan, checked: &Checked) -> Vec<TemplateFacts> {
-    let fact = |(index, template): (usize, &contract::Template)| {
-        let asks = checked.flow_asks.iter().filter(|ask| ask.template == TemplateIndex(index));
-        TemplateFacts {
-            name: template.name.clone(),
-            group: if template.group.is_empty() { template.name.clone() } else { template.group.clone() },
-            client_port: template.client_port.clone(),
-            asks: asks.map(|ask| (ask.port, ask.bits)).collect(),
-        }
-    };
-    plan.stateful.iter().flat_map(|stateful| &stateful.templates).enumerate().map(fact).collect()
 }
 
 /// The contract's word for a state.

@@ -22,7 +22,8 @@ use spate_stateless::{
 
 use crate::datapath::{
     Clock, OnLink, PrepareError, RunSpec, StreamSpec,
-    open::{Nodes, OpenPort, SHORT_ROOM},
+    buffers::SHORT_ROOM,
+    open::{Nodes, OpenPort},
     run::{
         self, Run,
         clock::RunClock,

@@ -2,7 +2,7 @@
 //! Preparing a run's receiving side: which worker keeps which sequence, what is measured where, and the memory for it.
 use std::sync::Arc;
 
-use spate_net::{TagList, reflect::Rules, spread};
+use spate_net::{reflect::Rules, spread};
 use spate_stateful::FieldPath;
 use spate_stats::{Gaps, Histogram, Queue, Tracker, Transit, WIDE_WINDOW, WINDOW};
 
@@ -11,7 +11,7 @@ use crate::datapath::{
     clock::Timescale,
     open::OpenPort,
     prepare::{Context, by_tag},
-    run::{Receiver, Run},
+    run::{Received, Receiver, Run},
     shared::RunShare,
     worker::{DelayPlace, Marks, Owner, RunForeign, RunReceive, RunReceiver, StreamReceive},
 };
@@ -35,24 +35,7 @@ pub(in crate::datapath) struct Receive {
     /// By worker.
     pub(in crate::datapath) shares: Vec<Arc<RunShare>>,
     /// What control has to know of it.
-    pub(in crate::datapath) control: Control,
-}
-
-/// What control has to know to read it.
-pub(in crate::datapath) struct Control {
-    /// By stream: its index in the shares' delays.
-    pub(in crate::datapath) delays: Vec<Option<u32>>,
-    pub(in crate::datapath) receivers: Vec<Receiver>,
-    /// Ports that send back what they receive.
-    pub(in crate::datapath) reflecting: Vec<PortIndex>,
-    /// By stream: its packets are counted where they arrive.
-    pub(in crate::datapath) measured: Vec<bool>,
-    /// By stream: the port that should receive it, if any.
-    pub(in crate::datapath) rx_ports: Vec<Option<PortIndex>>,
-    /// Marks by stream.
-    pub(in crate::datapath) marks: Vec<(usize, spate_net::Mark)>,
-    /// As in `Measure`.
-    pub(in crate::datapath) by_tag: Vec<Arc<TagList>>,
+    pub(in crate::datapath) control: Received,
 }
 
 /// Each worker's receiving part; the run's time stamps are by `timescale`.
@@ -183,7 +166,7 @@ pub(in crate::datapath) fn receive(
     Ok(Receive {
         workers: trackers.iter().zip(by_tag).map(part).collect(),
         shares,
-        control: Control {
+        control: Received {
             delays,
             receivers: spec.measure.receivers.iter().map(receiver).collect(),
             reflecting: spec.measure.reflectors.iter().map(|reflector| reflector.port).collect(),

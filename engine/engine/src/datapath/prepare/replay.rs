@@ -11,8 +11,8 @@ use spate_stateless::StreamTiming;
 
 use crate::datapath::{
     PrepareError, ReadError, ReplaySpec, RunSpec,
+    buffers::SHORT_ROOM,
     frames::{self, FrameReader, FrameWriter},
-    open::SHORT_ROOM,
     prepare::{Context, late_after_ns, long_pool},
     worker::{Replay, ReplayParts, ReplayTape, TapeEnd, speed_of},
 };

@@ -7,7 +7,7 @@ use spate_stateless::Rate;
 use super::{Control, Run, outage::Pauses, rates::Rates};
 use crate::datapath::{
     Change, FlowChange, RunError,
-    command::{Command, FlowRate, RateChange, TempoChange},
+    worker::{Command, FlowRate, RateChange, TempoChange},
 };
 use crate::index::{PortIndex, StreamIndex, TemplateIndex, WorkerIndex};
 

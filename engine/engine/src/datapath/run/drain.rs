@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{Control, Run, records::Records};
-use crate::datapath::{command::Command, shared::RunShare};
+use crate::datapath::{shared::RunShare, worker::Command};
 
 /// A run is closed this long after its drain, even if workers have not read all that has arrived.
 const EMPTY_WITHIN_NS: u64 = 5_000_000_000;

@@ -8,6 +8,7 @@ pub(in crate::datapath) mod next_hops;
 pub(in crate::datapath) mod outage;
 pub(in crate::datapath) mod rates;
 pub(in crate::datapath) mod readings;
+mod received;
 pub(in crate::datapath) mod records;
 pub(in crate::datapath) mod reference;
 pub(in crate::datapath) mod templates;
@@ -23,6 +24,7 @@ use device_bounds::DeviceBounds;
 use next_hops::NextHops;
 use outage::{Pauses, Timeline};
 use rates::{Factors, Rates};
+pub(in crate::datapath) use received::Received;
 use records::{Records, Watch};
 use reference::Stamps;
 use templates::Templates;
@@ -30,10 +32,9 @@ use templates::Templates;
 use super::{
     Clock, RecordsState, ReferenceClock, RunError, RunState, Steering, TemplateCounters, TemplateTimes, Timing,
     clock::Wall,
-    command::Command,
-    prepare::receive,
     shared::{Flag, RunShare},
     slow::{Holding, Seeking},
+    worker::Command,
     workers::Workers,
 };
 use crate::index::{PortIndex, StreamIndex, WorkerIndex};
@@ -145,7 +146,7 @@ pub(in crate::datapath) struct Parts {
     pub(in crate::datapath) shares: Vec<Arc<RunShare>>,
     pub(in crate::datapath) streams: Vec<Stream>,
     pub(in crate::datapath) rates: Rates,
-    pub(in crate::datapath) receive: receive::Control,
+    pub(in crate::datapath) receive: Received,
     pub(in crate::datapath) templates: Templates,
     pub(in crate::datapath) next_hops: NextHops,
     pub(in crate::datapath) holding: Option<Arc<Holding>>,

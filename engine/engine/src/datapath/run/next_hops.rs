@@ -15,9 +15,8 @@ use spate_stateful::{Address, MovedRouter, Neighbours, NextHops as FlowHops, env
 use super::Run;
 use crate::datapath::{
     Hop, LinkHops, LinkNeighbor, PoolGateway, StatefulSpec, StreamSpec,
-    command::{Command, NewNextHops},
     slow::Moved,
-    worker::{NewStreams, SendStream},
+    worker::{Command, NewNextHops, NewStreams, SendStream},
 };
 use crate::index::{PortIndex, WorkerIndex};
 

@@ -19,10 +19,10 @@ use super::{
 };
 use crate::datapath::{
     OpenError,
-    command::Command,
+    buffers::SHORT_ROOM,
     frames::{self, FrameReader, FrameWriter},
-    open::{OpenPort, Opened, SHORT_ROOM},
-    worker::{Attachment, Inject, SlowPathCopy},
+    open::{OpenPort, Opened},
+    worker::{Attachment, Command, Inject, SlowPathCopy},
     workers::Workers,
 };
 use crate::index::{PortIndex, WorkerIndex};

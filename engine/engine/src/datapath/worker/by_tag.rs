@@ -2,12 +2,12 @@
 //! Which VLAN tags do the packets of a stream arrive with? The owner of a sequence keeps one for each tag, too.
 //!
 //! A packet's tags are looked at by the worker that reads it, of streams that are counted by tag alone (`Owner::counts_by_tag`).
-use std::{num::NonZeroU16, sync::Arc};
+use std::sync::Arc;
 
 use spate_net::TagList;
 use spate_stats::{Queue, TagSlot, Tracker};
 
-use super::sinks::Handed;
+use super::handed::{Handed, TagNumber};
 use crate::datapath::shared::RunShare;
 use crate::index::WorkerIndex;
 
@@ -31,20 +31,6 @@ pub(in crate::datapath) struct Tagged {
     pub(in crate::datapath) tags: Arc<TagList>,
     /// Index in `RunShare::by_tag`.
     pub(in crate::datapath) list: u32,
-}
-
-/// The number of a packet's tags in the list of its stream; one more, so that none has a place of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::datapath) struct TagNumber(NonZeroU16);
-
-impl TagNumber {
-    fn new(number: usize) -> Option<Self> {
-        NonZeroU16::new(u16::try_from(number + 1).ok()?).map(Self)
-    }
-
-    fn get(self) -> usize {
-        usize::from(self.0.get()) - 1
-    }
 }
 
 impl ByTag {

@@ -3,11 +3,9 @@
 //! (`dpdk`) and in virtual time (`simulated`).
 use std::{ops::Range, sync::Arc, time::Duration};
 
-use rtrb::Consumer;
 use spate_dpdk::{BURST, Offered, Offloads, Unfinished};
 
-use super::receive::Receiver;
-use crate::datapath::{clock::Timescale, command::Command, shared::WorkerShare};
+use crate::datapath::{clock::Timescale, shared::WorkerShare};
 
 /// A clock, packet memory, and queues that belong together.
 pub(in crate::datapath) trait Device: Sized + 'static {
@@ -44,15 +42,17 @@ pub(in crate::datapath) trait Rest<D: Device> {
     /// Lets others run on a shared CPU; work comes soon.
     fn give_way(&self);
     /// Sleeps until shortly before the monotonic instant `until`, a packet or a command; `expecting`: a run may receive.
-    fn rest(
-        &self,
-        now: u64,
-        until: u64,
-        expecting: bool,
-        receiver: &Receiver<D>,
-        commands: &Consumer<Command<D>>,
-        share: &WorkerShare,
-    );
+    fn rest(&self, now: u64, until: u64, expecting: bool, awaited: &impl Awaited<D>, share: &WorkerShare);
+}
+
+/// What ends a worker's rest.
+pub(in crate::datapath) trait Awaited<D: Device> {
+    /// The queues that packets can arrive on.
+    fn queues(&self) -> impl Iterator<Item = &D::Rx>;
+    /// Other workers may hand packets over.
+    fn has_peers(&self) -> bool;
+    /// A command waits.
+    fn is_called(&self) -> bool;
 }
 
 /// Packet memory.

@@ -17,12 +17,13 @@ use spate_stateful::{
     envelope::{Arrival, Envelopes},
 };
 
-use super::{Device, Dpdk, WorkerRun, flow_handoff::Handoff};
-use crate::datapath::{
-    Timing,
-    command::{FlowRate, NewNextHops, Reclaim},
-    run::clock::RunClock,
+use super::{
+    Device, Dpdk, WorkerRun,
+    change::{FlowRate, NewNextHops},
+    command::Reclaim,
+    flow_handoff::Handoff,
 };
+use crate::datapath::{Timing, run::clock::RunClock};
 
 /// Frames of other workers that are handled in an iteration.
 const HANDED: usize = 256;

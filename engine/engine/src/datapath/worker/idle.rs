@@ -5,15 +5,15 @@ use std::{
     sync::Arc,
 };
 
-use rtrb::Consumer;
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll},
     fd::OwnedFd,
     io::Errno,
 };
+use spate_dpdk::RxQueue;
 
-use super::{Dpdk, device::Rest, receive::Receiver};
-use crate::datapath::{command::Command, shared::WorkerShare};
+use super::device::{Awaited, Device, Rest};
+use crate::datapath::shared::WorkerShare;
 
 /// Woken this long before something is due; the rest is spent polling, so that waking up late delays nothing.
 const LEAD_NS: u64 = 50_000;
@@ -77,7 +77,7 @@ impl Idle {
     }
 }
 
-impl Rest<Dpdk> for Idle {
+impl<D: Device<Rx = RxQueue>> Rest<D> for Idle {
     #[inline]
     fn may_sleep(&self) -> bool {
         self.adaptive
@@ -90,35 +90,27 @@ impl Rest<Dpdk> for Idle {
     }
 
     /// Sleeps if nothing is due before long; `until` is a monotonic instant. Else yields the CPU.
-    fn rest(
-        &self,
-        now: u64,
-        until: u64,
-        expecting: bool,
-        receiver: &Receiver<Dpdk>,
-        commands: &Consumer<Command>,
-        share: &WorkerShare,
-    ) {
+    fn rest(&self, now: u64, until: u64, expecting: bool, awaited: &impl Awaited<D>, share: &WorkerShare) {
         // Other workers do not wake this one for what they hand over either.
-        let unheard = receiver.sockets().any(|socket| socket.is_none()) || receiver.has_peers();
+        let unheard = awaited.queues().any(|queue| queue.socket().is_none()) || awaited.has_peers();
         let longest = match (unheard, expecting) {
             (true, true) => POLLED_NS,
-            (true, false) if receiver.has_ports() => UNEXPECTED_NS,
+            (true, false) if awaited.queues().next().is_some() => UNEXPECTED_NS,
             _ => LONGEST_NS,
         };
         let timeout = until.saturating_sub(now).saturating_sub(LEAD_NS).min(longest);
         if timeout < SHORTEST_NS {
-            return self.give_way();
+            return Rest::<D>::give_way(self);
         }
         let waker = PollFd::from_borrowed_fd(self.waker.0.as_fd(), PollFlags::IN);
         let mut fds: [PollFd; SOCKETS + 1] = std::array::from_fn(|_| waker.clone());
         let mut count = 1;
-        for socket in receiver.sockets().flatten().take(SOCKETS) {
+        for socket in awaited.queues().filter_map(RxQueue::socket).take(SOCKETS) {
             fds[count] = PollFd::from_borrowed_fd(socket.fd(), PollFlags::IN);
             count += 1;
         }
         // A command that came before this look is seen by it, a later one raises the waker.
-        if !commands.is_empty() {
+        if awaited.is_called() {
             return;
         }
         // However it ends, the loop looks at everything again.

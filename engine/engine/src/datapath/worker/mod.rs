@@ -3,14 +3,18 @@
 //!
 //! Its loop: read the clock, obey control, receive, transmit what is due, see what has ended, rest if it may.
 mod attach;
+mod attachment;
 mod bell;
 mod by_tag;
+mod change;
+mod command;
 mod device;
 mod device_stamps;
 mod dpdk;
 mod egress;
 mod flow_handoff;
 mod flows;
+mod handed;
 mod idle;
 mod outlet;
 mod receive;
@@ -18,15 +22,19 @@ pub(super) mod simulated;
 mod sinks;
 mod sources;
 mod stream_handoff;
+mod taps;
 #[cfg(test)]
 mod tests;
+mod tx_port;
 
 use std::{collections::VecDeque, sync::Arc};
 
 use rtrb::{Consumer, Producer};
 
-pub(super) use attach::{Attachment, Tap};
+pub(super) use attachment::Attachment;
 pub(super) use by_tag::{ByTag, Tagged};
+pub(super) use change::{FlowRate, NewNextHops, RUNS, RateChange, TempoChange};
+pub(super) use command::{Command, QUEUE, Reclaim};
 pub(super) use device::{Device, Time};
 pub(super) use dpdk::Dpdk;
 pub(super) use flow_handoff::{HandoffShare, between};
@@ -35,20 +43,21 @@ pub(super) use idle::{Idle, Waker};
 pub(super) use sinks::{DelayPlace, Marks, Owner, RunForeign, RunReceive, RunReceiver, SlowPathCopy, StreamReceive};
 pub(super) use sources::{Inject, NewStreams, PortRun, Replay, ReplayParts, ReplayTape, SendStream, TapeEnd, speed_of};
 pub(super) use stream_handoff::{StreamHandoff, between_workers};
+pub use taps::Direction;
+pub(super) use taps::Tap;
 
 use super::{
     clock::Timescale,
-    command::{Command, RUNS, Reclaim},
     device_clock::DeviceClock,
     run::clock::RunClock,
     shared::{QueueShare, RunShare, WorkerShare},
 };
 use crate::index::WorkerIndex;
-use device::{Rest, TxDevice as _};
+use device::{Awaited, Rest, TxDevice as _};
 use egress::FLUSH_NS;
-use outlet::TxPort;
 use receive::{Receiver, RxPort};
 use sources::{Active, Ending, Pass, Sources};
+use tx_port::TxPort;
 
 /// How long after the end of transmission packets may still leave.
 const GRACE_NS: u64 = 100_000_000;
@@ -371,7 +380,28 @@ impl<D: Device> Worker<D> {
         if !flushed {
             until = until.min(now + FLUSH_NS);
         }
-        self.idle.rest(now, until, expecting, &self.receiver, &self.commands, &self.share);
+        let awaited = Arriving { receiver: &self.receiver, commands: &self.commands };
+        self.idle.rest(now, until, expecting, &awaited, &self.share);
+    }
+}
+
+/// Packets and commands that may arrive while a worker rests.
+struct Arriving<'a, D: Device> {
+    receiver: &'a Receiver<D>,
+    commands: &'a Consumer<Command<D>>,
+}
+
+impl<D: Device> Awaited<D> for Arriving<'_, D> {
+    fn queues(&self) -> impl Iterator<Item = &D::Rx> {
+        self.receiver.queues()
+    }
+
+    fn has_peers(&self) -> bool {
+        self.receiver.has_peers()
+    }
+
+    fn is_called(&self) -> bool {
+        !self.commands.is_empty()
     }
 }
 
@@ -428,6 +458,6 @@ impl<D: Device> WorkerRun<D> {
 }
 
 /// A queue of changes that does not allocate unless hundreds are ahead.
-fn changes() -> VecDeque<super::command::RateChange> {
+fn changes() -> VecDeque<RateChange> {
     VecDeque::with_capacity(256)
 }

@@ -5,19 +5,19 @@
 //! looked at that queue before, never early. Where the port's device stamps packets, those that are measured arrived when it says.
 use std::sync::Arc;
 
-use spate_dpdk::{BURST, KernelSocket};
+use spate_dpdk::BURST;
 use spate_net::{FCS_LEN, Trailer, trailer};
 use spate_stateful::{Ahead, Hints};
 
 use super::{
-    Device, Dpdk, ReceiveQueue, Time, WorkerRun,
-    attach::Taps,
+    Device, ReceiveQueue, Time, WorkerRun,
     device::{Packets as _, RxDevice as _},
     device_stamps::DeviceStamps,
     flows::{Arrived, Demux},
-    outlet::TxPort,
     sinks::{After, Arrivals, Inlet, Measure, Packet, Sink, Sinks},
     stream_handoff::StreamHandoff,
+    taps::Taps,
+    tx_port::TxPort,
 };
 use crate::datapath::shared::QueueShare;
 use crate::index::WorkerIndex;
@@ -74,9 +74,9 @@ impl<D: Device> Receiver<D> {
         self.drained && self.measure.is_taken()
     }
 
-    /// Ports that packets can arrive on.
-    pub(super) fn has_ports(&self) -> bool {
-        !self.ports.is_empty()
+    /// The queues of the ports that packets can arrive on.
+    pub(super) fn queues(&self) -> impl Iterator<Item = &D::Rx> {
+        self.ports.iter().map(|port| &port.queue)
     }
 
     /// Other workers may hand packets over.
@@ -238,11 +238,4 @@ fn offer_stamped<D: Device>(
         offer(reading, &arrival, index, (&mut *measure, &mut *sinks), runs);
     }
     unstamped
-}
-
-impl Receiver<Dpdk> {
-    /// What to wait on for packets, for ports that have something.
-    pub(super) fn sockets(&self) -> impl Iterator<Item = Option<&KernelSocket>> {
-        self.ports.iter().map(|port| port.queue.socket())
-    }
 }

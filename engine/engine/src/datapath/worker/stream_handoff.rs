@@ -7,7 +7,7 @@ use spate_dpdk::BURST;
 
 use super::{
     bell::{Bell, Workers},
-    sinks::Handed,
+    handed::Handed,
 };
 use crate::index::WorkerIndex;
 

@@ -20,10 +20,10 @@ use super::{
 };
 use crate::datapath::{
     clock::Timescale,
-    command::{Command, RateChange},
     device_clock::{DeviceClock, tests::known},
     run::clock::{ClockChange, RunClock},
     shared::RunShare,
+    worker::{Command, RateChange},
 };
 use crate::index::WorkerIndex;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! VLANs and gateways of clients: which, and whether all of a plan's go together.
 use super::super::Violations;
-use super::addresses::address;
+use super::address::address;
 use crate::index::{PoolIndex, TemplateIndex};
 use contract::VlanTag;
 use spate_net::vlan::{CUSTOMER, MAX_VLAN, SERVICE, Tag, Tags};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where clients and servers are: pools of addresses, which of them a template takes, and when.
-use super::super::Violations;
-use super::super::validate::Site;
+use super::super::{Site, Violations};
+use super::address::address;
 use super::{access, tunnels};
 use crate::index::PoolIndex;
 use contract::{PoolOrder, Stateful};
@@ -9,7 +9,7 @@ use spate_net::encap::Carries;
 use spate_stateful::arrivals::{Arrivals, Order, Timing};
 use spate_stateful::tuples::{Dealing, Share, Tuples};
 use spate_stateful::{
-    Address, FieldPath,
+    FieldPath,
     pool::{self, SourcePorts, Start},
 };
 use spate_stateful::{Part, Pool, Scenario, Template, WeightedPool};
@@ -85,18 +85,6 @@ fn multicast(at: &FieldPath, pool: &Pool, wrong: &mut Violations) -> Option<()> 
     } else {
         return Some(());
     }
-    None
-}
-
-/// An address of 4 or 16 bytes in network order.
-pub fn address(field: &FieldPath, bytes: &[u8], wrong: &mut Violations) -> Option<Address> {
-    if let Ok(four) = <[u8; 4]>::try_from(bytes) {
-        return Some(Address::v4(u32::from_be_bytes(four)));
-    }
-    if let Ok(six) = <[u8; 16]>::try_from(bytes) {
-        return Some(Address(u128::from_be_bytes(six)));
-    }
-    wrong.add(field, format!("{} bytes; must be 4 (IPv4) or 16 (IPv6)", bytes.len()));
     None
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sources whose packets of no open flow are dropped.
 use super::super::Violations;
-use super::addresses::address;
+use super::address::address;
 use spate_stateful::{Address, FieldPath, IgnoredSources};
 
 /// MACs of a plan, and prefixes, at most.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether messages over UDP fit the MTU of the port that sends them: they are not cut into fragments.
+use super::super::Site;
 use super::super::Violation;
-use super::super::validate::Site;
 use super::{USUAL_MTU, programs};
 use crate::index::{PortIndex, TemplateIndex};
 use contract::Stateful;

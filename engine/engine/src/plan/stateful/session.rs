@@ -4,7 +4,7 @@
 //! Over TCP the bytes one side sends in a row are sent at once, those of the other side are counted; each side ends as it was captured.
 //! Over UDP each message stays one. A message waits for all that came before it from the other side; between two of one side
 //! passes the time that passed in the capture, from [`SHORTEST_DELAY_NS`] to [`LONGEST_DELAY_NS`].
-use super::super::validate::Site;
+use super::super::Site;
 use super::super::{Violation, Violations};
 use super::USUAL_MTU;
 use crate::index::TemplateIndex;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A plan with one thing wrong a row; what implied instructions and defaults come to; captures as programs.
-use super::super::validate::{PortFacts, validate};
 use super::super::{Macs, Violations, rate::LineRate};
+use super::super::{PortFacts, validate::validate};
 use super::*;
 use contract::{
     Capture, CountTime, Delay, Gre, Gtpu, Instruction, Jump, Loop, Mpls, MplsLabel, NextTemplates, Nothing,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Settings of a side's transport: the engine's defaults, and what a plan changes of them.
+use super::super::PortFacts;
 use super::super::Violations;
-use super::super::validate::PortFacts;
 use super::{LONGEST_NS, USUAL_MTU};
 use spate_stateful::{CongestionControl, FieldPath, Tunables};
 use std::ops::RangeInclusive;

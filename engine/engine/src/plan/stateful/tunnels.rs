@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tunnels that clients' packets pass through: which, and whether all of a plan's go together. What depends on the kind is at the top.
-use super::super::Violations;
-use super::super::validate::Site;
-use super::addresses::address;
+use super::super::{Site, Violations};
+use super::address::address;
 use crate::index::{PoolIndex, PortIndex, TemplateIndex};
 use contract::{Gre, Gtpu, Mpls, MplsLabel, Vxlan};
 use spate_net::encap::Carries;

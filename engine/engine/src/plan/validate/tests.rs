@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One wrong thing a row: the change that makes a good plan wrong, the field that must be named, and words of the remedy.
 use super::*;
+use crate::index::PortIndex;
+use crate::plan::{Macs, PortFacts, rate::LineRate, sending_part};
 use contract::{
-    Bursts, Checksum, Continuous, FieldProgram, Measure, Next, Packet, Ratio, Share, SizeList, Sizes, Timing, Variable,
-    WeightedSize, rate::Kind, sizes,
+    Bursts, Checksum, Continuous, FieldProgram, Measure, Next, Packet, Ratio, Share, SizeList, Sizes, Stream, Timing,
+    Variable, WeightedSize, rate::Kind, sizes, stream::Transmit,
 };
-use spate_stateless::Successor;
+use spate_stateless::{Rate, Successor};
 
 fn good() -> Plan {
     Plan {

@@ -17,7 +17,8 @@ use spate_stateful::{
 
 use crate::datapath::{
     PortDevice, PrepareError, RunSpec, StatefulSpec,
-    open::{DESCRIPTORS, OpenPort, SHORT_ROOM},
+    buffers::SHORT_ROOM,
+    open::{DESCRIPTORS, OpenPort},
     prepare::{Context, VLAN_TAG, long_pool, memory},
     run::{
         records,

@@ -12,14 +12,10 @@ use std::{
     time::Duration,
 };
 
-use rtrb::Consumer;
 use spate_dpdk::{BURST, Offered, Offloads, Unfinished};
 
-use super::{
-    device::{Device, Origin, Packets, Pool, Rest, RxDevice, Time, TxDevice},
-    receive::Receiver,
-};
-use crate::datapath::{clock::Timescale, command::Command, shared::WorkerShare};
+use super::device::{Awaited, Device, Origin, Packets, Pool, Rest, RxDevice, Time, TxDevice};
+use crate::datapath::{clock::Timescale, shared::WorkerShare};
 
 pub(in crate::datapath) use world::World;
 
@@ -151,15 +147,7 @@ impl Rest<Simulated> for Idle {
         self.due_ns.set(self.now_ns.get() + self.poll_ns);
     }
 
-    fn rest(
-        &self,
-        now: u64,
-        until: u64,
-        _: bool,
-        _: &Receiver<Simulated>,
-        _: &Consumer<Command<Simulated>>,
-        share: &WorkerShare,
-    ) {
+    fn rest(&self, now: u64, until: u64, _: bool, _: &impl Awaited<Simulated>, share: &WorkerShare) {
         share.sleeps.add(1);
         // The monotonic clock is signed where runs are on it: what is due behind its end never is.
         let never = until >= i64::MAX.cast_unsigned();

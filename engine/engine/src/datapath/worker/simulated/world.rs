@@ -14,10 +14,9 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::{Clock, Idle, Packet, RxEnd, Sent, Simulated, Speed, TxEnd, Unbounded};
 use crate::datapath::{
-    command::{Command, Reclaim},
     device_clock::DeviceClock,
     shared::{QueueShare, WorkerShare},
-    worker::{Parts, ReceiveQueue, Worker, between_workers},
+    worker::{Command, Parts, ReceiveQueue, Reclaim, Worker, between_workers},
 };
 use crate::index::WorkerIndex;
 

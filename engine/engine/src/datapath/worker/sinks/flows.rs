@@ -4,13 +4,11 @@ use spate_dpdk::BURST;
 use spate_stateful::Ahead;
 
 use super::{Inlet, Packet, Sink};
-use crate::datapath::{
-    command::RUNS,
-    worker::{
-        Device, Emulated, WorkerRun,
-        device::Packets as _,
-        flows::{Arrived, Demux},
-    },
+use crate::datapath::worker::{
+    Device, Emulated, WorkerRun,
+    change::RUNS,
+    device::Packets as _,
+    flows::{Arrived, Demux},
 };
 
 /// The flows that packets of a port may be of.

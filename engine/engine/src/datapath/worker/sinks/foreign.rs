@@ -5,13 +5,10 @@
 //! the warm-up has passed counts as the warm-up's.
 use std::sync::Arc;
 
-use spate_net::{FCS_LEN, Headers, Mark, reflect::Rules};
+use spate_net::{Headers, Mark, reflect::Rules};
 
 use super::{After, Inlet, Packet, RunReceiver, Sink};
-use crate::datapath::{
-    command::RUNS,
-    worker::{Device, WorkerRun},
-};
+use crate::datapath::worker::{Device, WorkerRun, change::RUNS};
 
 /// In the tables of `Marks`: no such mark.
 const NO_STREAM: u32 = u32::MAX;
@@ -89,7 +86,7 @@ impl Foreign {
             {
                 let misdirected = run.receive.streams[stream].port != Some(self.port as u16);
                 let measured = at >= run.warmup_ns;
-                run.share.rx[stream].marked(measured, bytes(packet), misdirected);
+                run.share.rx[stream].marked(measured, packet.bytes(), misdirected);
                 run.share.note_arrival(stream, packet.arrived_ns, measured);
                 return true;
             }
@@ -145,12 +142,6 @@ impl<D: Device> WorkerRun<D> {
         }
         self.clock.at(at_ns).and_then(|at| u64::try_from(at).ok())
     }
-}
-
-/// Bytes of a packet, FCS included.
-#[inline]
-pub(super) fn bytes(packet: &Packet<'_>) -> u64 {
-    u64::from(packet.len) + FCS_LEN
 }
 
 #[cfg(test)]

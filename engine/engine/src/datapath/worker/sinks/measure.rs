@@ -16,8 +16,9 @@ use crate::datapath::{
     shared::RunShare,
     worker::{
         Device, WorkerRun,
-        by_tag::{ByTag, TagNumber},
+        by_tag::ByTag,
         device::Packets as _,
+        handed::{Handed, TagNumber},
         stream_handoff::StreamHandoff,
     },
 };
@@ -202,53 +203,6 @@ impl Owner {
 
     pub(in crate::datapath) fn worker(self) -> WorkerIndex {
         WorkerIndex(usize::from(self.worker & !Self::BY_TAG))
-    }
-}
-
-/// A packet with a trailer, as its sequence's owner needs to know it.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::datapath) struct Handed {
-    slot: u8,
-    /// DPDK has 32 at most, unless it was built for more.
-    port: u8,
-    /// If it is counted by tag: of a stream that is, and on the port where that is expected.
-    tag: Option<TagNumber>,
-    bytes: u32,
-    /// Monotonic.
-    at_ns: u64,
-    trailer: Trailer,
-}
-
-impl Handed {
-    pub(in crate::datapath::worker) fn is_measured(&self) -> bool {
-        self.trailer.measured
-    }
-
-    /// FCS included.
-    pub(in crate::datapath::worker) fn bytes(&self) -> u64 {
-        u64::from(self.bytes)
-    }
-
-    pub(in crate::datapath::worker) fn sequence(&self) -> u32 {
-        self.trailer.sequence
-    }
-
-    #[inline(always)]
-    fn port(&self) -> Option<u16> {
-        Some(u16::from(self.port))
-    }
-}
-
-#[cfg(test)]
-impl Handed {
-    /// One that arrived at an instant, and is no packet of any run.
-    pub(in crate::datapath::worker) fn at(at_ns: u64) -> Self {
-        let trailer = Trailer { run_tag: 0, stream: 0, sender: 0, measured: false, sequence: 0, timestamp: 0 };
-        Self { slot: 0, port: 0, tag: None, bytes: 0, at_ns, trailer }
-    }
-
-    pub(in crate::datapath::worker) fn at_ns(&self) -> u64 {
-        self.at_ns
     }
 }
 

@@ -10,17 +10,18 @@ mod foreign;
 mod measure;
 mod receivers;
 mod reflect;
+mod slow_path;
 mod station;
 
-use spate_net::{Trailer, trailer};
+use spate_net::{FCS_LEN, Trailer, trailer};
 use spate_stateful::Hints;
 
 pub(in crate::datapath) use foreign::{Marks, RunForeign};
-pub(in crate::datapath) use measure::{DelayPlace, Handed, Owner, RunReceive, StreamReceive};
+pub(in crate::datapath) use measure::{DelayPlace, Owner, RunReceive, StreamReceive};
 pub(in crate::datapath) use receivers::RunReceiver;
-pub(in crate::datapath) use station::SlowPathCopy;
+pub(in crate::datapath) use slow_path::SlowPathCopy;
 
-use super::{Device, WorkerRun, flows::Demux, outlet::TxPort};
+use super::{Device, WorkerRun, flows::Demux, tx_port::TxPort};
 use crate::datapath::shared::QueueShare;
 use flows::Flows;
 use foreign::Foreign;
@@ -107,6 +108,14 @@ pub(super) struct Packet<'a> {
     pub(super) trailer: Option<Trailer>,
     /// What flows found; none: the port has none.
     pub(super) demux: Option<Demux>,
+}
+
+impl Packet<'_> {
+    /// Its bytes, FCS included.
+    #[inline]
+    pub(super) fn bytes(&self) -> u64 {
+        u64::from(self.len) + FCS_LEN
+    }
 }
 
 /// What sinks are given after a burst.

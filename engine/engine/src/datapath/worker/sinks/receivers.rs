@@ -3,7 +3,7 @@
 use spate_net::{Headers, pktgen};
 use spate_stats::Arrivals;
 
-use super::{Packet, foreign::bytes};
+use super::Packet;
 use crate::datapath::worker::{Device, Time, WorkerRun};
 
 /// A delay beyond this is taken for a misread time stamp: any bytes are a trailer once in 128 times.
@@ -28,7 +28,7 @@ impl<D: Device> WorkerRun<D> {
         let foreign = &mut self.receive.foreign;
         for receiver in foreign.receivers.iter_mut().filter(|receiver| receiver.port == port) {
             let delay_ns = if foreign.clocks_agree { delay(clock, headers, packet) } else { None };
-            receiver.arrivals.add(packet.arrived_ns, bytes(packet), delay_ns);
+            receiver.arrivals.add(packet.arrived_ns, packet.bytes(), delay_ns);
         }
     }
 

@@ -7,10 +7,7 @@ use spate_dpdk::BURST;
 use spate_net::{FCS_LEN, Headers, Mark, Trailer, reflect::reflect};
 
 use super::{After, Inlet, Marks, Sink};
-use crate::datapath::{
-    command::RUNS,
-    worker::{Device, WorkerRun, device::Packets as _, outlet::Outlet},
-};
+use crate::datapath::worker::{Device, WorkerRun, change::RUNS, device::Packets as _, outlet::Outlet};
 
 /// The reflectors of a port.
 pub(in crate::datapath::worker) struct Reflect {

@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What no other sink takes: the port's station answers it, if it is for that, for one that is emulated, or for a group. Frames that
 //! concern it are copied to the slow path; all are counted as foreign.
-use spate_filter::Program;
 use spate_neighbour::Interest;
 
-use super::{After, Inlet, Packet, Sink};
-use crate::datapath::{
-    frames::FrameWriter,
-    worker::{Device, WorkerRun, device::Packets as _, flows::Demux},
-};
-
-/// Longest frame that the slow path takes or sends, without FCS: what packets of every worker have room for.
-const SLOW_LEN: usize = crate::datapath::open::SHORT_ROOM;
+use super::{After, Inlet, Packet, Sink, SlowPathCopy};
+use crate::datapath::worker::{Device, WorkerRun, device::Packets as _, flows::Demux};
 
 /// The station of a port.
 pub(in crate::datapath::worker) struct Station {
@@ -90,32 +83,6 @@ impl<D: Device> Sink<D> for Station {
         let Unclaimed { foreign, other_mac } = std::mem::take(&mut self.unclaimed);
         after.share.foreign.add(foreign);
         after.share.other_mac.add(other_mac);
-    }
-}
-
-/// Copies received frames to the slow path.
-pub(in crate::datapath) struct SlowPathCopy {
-    /// Frames that concern the port's addresses,
-    pub(in crate::datapath) interest: Option<Box<Interest>>,
-    /// and those that the filter of a punt takes.
-    pub(in crate::datapath) punt: Option<Program>,
-    pub(in crate::datapath) frames: FrameWriter,
-}
-
-impl SlowPathCopy {
-    /// Looks at a received frame that is no packet of a run.
-    #[inline]
-    fn offer(&mut self, frame: &[u8], len: usize, at_ns: u64) {
-        let wanted = self.interest.as_ref().is_some_and(|interest| interest.concerns(frame))
-            || self.punt.as_ref().is_some_and(|punt| punt.matches(frame, len));
-        if !wanted {
-            return;
-        }
-        if frame.len() == len && len <= SLOW_LEN {
-            self.frames.push(at_ns, len, frame);
-        } else {
-            self.frames.refuse();
-        }
     }
 }
 

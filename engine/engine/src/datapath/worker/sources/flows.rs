@@ -8,13 +8,13 @@ use spate_stateful::{Cut, Emulation, Layers, Offloads, envelope::Envelopes, tcp}
 
 use super::{Ending, Pass, Source};
 use crate::datapath::{
-    open::SHORT_ROOM,
+    buffers::SHORT_ROOM,
     worker::{
         Device, Emulated, Pools, Time, WorkerRun,
-        attach::Taps,
         device::{Packets, Pool},
         egress::{Departed, Egress},
         outlet::Outlet,
+        taps::Taps,
     },
 };
 

@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Frames that the slow path sends on a port: answers for its addresses, neighbor discovery, ping. They are no traffic of a run, and not
 //! within the bound on that.
-use spate_dpdk::BURST;
-use spate_neighbour::STAMP;
-use spate_net::FCS_LEN;
-
-use super::{Ending, Pass, Source};
-use crate::datapath::{
-    frames::{FrameHeader, FrameReader},
-    worker::{Device, Dpdk, Time, WorkerRun, device::Packets, outlet::Outlet},
-};
+use super::{Ending, Inject, Pass, Source};
+use crate::datapath::worker::{Device, WorkerRun, outlet::Outlet};
 
 /// The slow path's way out of a port.
 pub(in crate::datapath::worker) struct Injected<D: Device>(Option<Box<Inject<D>>>);
@@ -39,7 +32,7 @@ impl<D: Device> Source<D> for Injected<D> {
     }
 
     fn is_waiting(&self, _: usize, _: &[Option<Box<WorkerRun<D>>>]) -> bool {
-        self.0.as_ref().is_some_and(|inject| !inject.burst.is_empty())
+        self.0.as_ref().is_some_and(|inject| inject.is_waiting())
     }
 
     fn due_ns(_: &WorkerRun<D>) -> Option<u64> {
@@ -48,63 +41,5 @@ impl<D: Device> Source<D> for Injected<D> {
 
     fn settle(&mut self, _: &mut WorkerRun<D>, _: &mut Ending<'_, D>, _: &mut Outlet<D>) -> bool {
         true
-    }
-}
-
-/// Where the time at which a frame of the slow path leaves is to be written, with its complement: what the header of such a frame has in
-/// place of an instant. A frame has its MACs at 0.
-fn stamp_of(header: &FrameHeader) -> Option<usize> {
-    let at = usize::try_from(header.at_ns).ok().filter(|at| *at > 0)?;
-    (at + STAMP <= header.len as usize).then_some(at)
-}
-
-/// Frames of the slow path that a port is to send.
-pub(in crate::datapath) struct Inject<D: Device = Dpdk> {
-    frames: FrameReader,
-    burst: D::Burst,
-    /// Bytes of the packets in the burst, FCS included, by position.
-    bytes: [u64; BURST],
-    sent: usize,
-}
-
-impl<D: Device> Inject<D> {
-    pub(in crate::datapath) fn new(frames: FrameReader) -> Self {
-        Self { frames, burst: D::Burst::new(), bytes: [0; BURST], sent: 0 }
-    }
-
-    /// Sends up to a burst. Returns how many packets the device took.
-    fn send(&mut self, clock: &D::Clock, outlet: &mut Outlet<D>) -> usize {
-        if self.burst.is_empty() {
-            self.build(&outlet.pool, clock);
-            if self.burst.is_empty() {
-                return 0;
-            }
-            outlet.taps.copy::<D>(&self.burst, clock);
-        }
-        let bytes = &self.bytes[self.sent..];
-        let taken = outlet.egress.send(&mut self.burst, |taken| bytes[..taken].iter().sum());
-        self.sent += taken;
-        taken
-    }
-
-    fn build(&mut self, pool: &D::Pool, clock: &D::Clock) {
-        self.sent = 0;
-        while self.burst.len() < BURST
-            && let Some(header) = self.frames.next()
-        {
-            let index = self.burst.len();
-            if !self.burst.alloc(pool, 1) {
-                return;
-            }
-            let len = header.len as usize;
-            let frame = self.burst.frame_mut(index, len);
-            self.frames.take(frame);
-            if let Some(at) = stamp_of(&header) {
-                let now_ns = clock.mono_ns();
-                frame[at..at + STAMP / 2].copy_from_slice(&now_ns.to_be_bytes());
-                frame[at + STAMP / 2..at + STAMP].copy_from_slice(&(!now_ns).to_be_bytes());
-            }
-            self.bytes[index] = len as u64 + FCS_LEN;
-        }
     }
 }

@@ -5,18 +5,19 @@
 //! It is dispatched statically, and it sends through `Outlet::egress`, which accounts what leaves: of its own it counts only what control
 //! reads by stream or by template.
 mod flows;
+mod inject;
 mod injected;
+mod port_run;
 mod replays;
 mod streams;
 
 use rtrb::Producer;
 
-pub(in crate::datapath) use injected::Inject;
+pub(in crate::datapath) use inject::Inject;
+pub(in crate::datapath) use port_run::{NewStreams, PortRun, SendStream};
 pub(in crate::datapath) use replays::{Replay, ReplayParts, ReplayTape, TapeEnd, speed_of};
-pub(in crate::datapath) use streams::{NewStreams, PortRun, SendStream};
 
-use super::{Device, WorkerRun, outlet::Outlet};
-use crate::datapath::command::Reclaim;
+use super::{Device, WorkerRun, command::Reclaim, outlet::Outlet};
 use flows::Flows;
 use injected::Injected;
 use replays::Replays;

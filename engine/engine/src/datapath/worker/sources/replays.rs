@@ -11,11 +11,11 @@ use spate_stats::Sent;
 use super::{Ending, Pass, PortRun, Source};
 use crate::datapath::{
     clock::Timescale,
-    command::TempoChange,
     frames::FrameReader,
     shared::RunShare,
     worker::{
         Device, Dpdk, Time, WorkerRun,
+        change::TempoChange,
         device::{Origin, Packets},
         egress::Egress,
         outlet::Outlet,

@@ -2,20 +2,20 @@
 //! Streams on one port: gather what is due, write it, offer it, count what the device took.
 //!
 //! A burst that the device did not take whole is offered again before anything else is built, so packets leave in order.
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
 use rtrb::Producer;
 use spate_dpdk::BURST;
 use spate_net::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
-use spate_stateless::{Batch, Frames, Lanes, Numbers, PIECE, Schedule, StreamTiming, Template, WorkerShare, Writer};
+use spate_stateless::{Batch, Frames, Lanes, Numbers, PIECE, Schedule, StreamTiming, WorkerShare, Writer};
 use spate_stats::Sent;
 
-use super::{Ending, Pass, Replay, Source};
+use super::{Ending, NewStreams, Pass, PortRun, Replay, SendStream, Source, port_run::Copies};
 use crate::datapath::{
-    command::{RateChange, Reclaim},
     shared::RunShare,
     worker::{
-        Device, Dpdk, Time, WorkerRun, changes,
+        Device, Time, WorkerRun, changes,
+        command::Reclaim,
         device::{Origin, Packets as _},
         egress::Egress,
         outlet::Outlet,
@@ -23,73 +23,6 @@ use crate::datapath::{
 };
 
 const NOTHING: Batch = Batch { stream: 0, each: false, count: 0, number: 0, sequence: 0, due_ns: 0, last_due_ns: 0 };
-
-/// A run's part on one transmit port of one worker.
-pub(in crate::datapath) struct PortRun<D: Device = Dpdk> {
-    /// Index of the port.
-    pub(in crate::datapath) port: usize,
-    pub(in crate::datapath) schedule: Schedule,
-    /// By stream of the schedule.
-    pub(in crate::datapath) streams: Arc<[SendStream]>,
-    /// Where this worker stands in each.
-    pub(in crate::datapath) writers: Box<[Writer]>,
-    /// Packets built beforehand, by stream; empty if no stream has any.
-    pub(in crate::datapath) prebuilt: Box<[Option<D::Prebuilt>]>,
-    /// If each stream's packets are all the same.
-    pub(in crate::datapath) copies: Option<Copies>,
-    /// What is to change, in order of time.
-    pub(in crate::datapath) changes: VecDeque<RateChange>,
-    pub(in crate::datapath) late_after_ns: u64,
-    /// Where packets come from if they are longer than the port's own pool has room for.
-    pub(in crate::datapath) long_packets: Option<D::Pool>,
-}
-
-/// What a worker needs to know of a stream to send it.
-#[derive(Clone, Debug)]
-pub(in crate::datapath) struct SendStream {
-    pub(in crate::datapath) template: Template,
-    /// Its number in trailers.
-    pub(in crate::datapath) id: u16,
-    /// Its index among all streams of the run.
-    pub(in crate::datapath) index: usize,
-}
-
-/// Streams that follow each other in the run, and whose packets are all the same and fit into a piece: what sending one of
-/// each of thousands needs, close together.
-#[derive(Debug)]
-pub(in crate::datapath) struct Copies {
-    pieces: Box<[[u8; PIECE]]>,
-    lens: Box<[u16]>,
-    /// See `SendStream`: the first one's.
-    index: usize,
-}
-
-impl Copies {
-    /// Of streams, if they are such.
-    pub(in crate::datapath) fn of(streams: &[SendStream]) -> Option<Self> {
-        let index = streams.first()?.index;
-        let follow = streams.iter().enumerate().all(|(position, stream)| stream.index == index + position);
-        let pieces = streams.iter().map(|stream| stream.template.piece().copied()).collect::<Option<_>>()?;
-        let lens = streams.iter().map(|stream| stream.template.frame_len() as u16).collect();
-        follow.then_some(Self { pieces, lens, index })
-    }
-}
-
-/// A run's streams on a port, in place of those that a worker has: the same but for bytes of their packets that do not vary.
-#[derive(Debug)]
-pub(in crate::datapath) struct NewStreams {
-    /// Index of the port.
-    pub(in crate::datapath) port: usize,
-    streams: Arc<[SendStream]>,
-    copies: Option<Copies>,
-}
-
-impl NewStreams {
-    /// For one worker; `prebuilt`: it has packets of some that were built beforehand, and are sent as they are.
-    pub(in crate::datapath) fn new(port: usize, streams: &Arc<[SendStream]>, prebuilt: bool) -> Self {
-        Self { port, streams: Arc::clone(streams), copies: Copies::of(streams).filter(|_| !prebuilt) }
-    }
-}
 
 /// What is sent of streams on a port.
 pub(in crate::datapath::worker) struct Streams<D: Device> {

@@ -4,10 +4,7 @@ use spate_replay::{Changes, Gap, Held, HeldTape, Rewrite, Tempo};
 use spate_stateless::{Next, Successor, Transmit};
 
 use super::*;
-use crate::datapath::{
-    command::TempoChange,
-    worker::{Replay, ReplayParts, ReplayTape, speed_of},
-};
+use crate::datapath::worker::{Replay, ReplayParts, ReplayTape, TempoChange, speed_of};
 
 const US: u64 = 1000;
 

@@ -11,8 +11,7 @@ use spate_stateful::{
 use super::*;
 use crate::datapath::{
     Timing,
-    command::FlowRate,
-    worker::{Emulated, HandoffShare, Pools, between, simulated::Sent},
+    worker::{Emulated, FlowRate, HandoffShare, Pools, between, simulated::Sent},
 };
 
 const US: u64 = 1000;

@@ -2,22 +2,21 @@
 //! Commands from control to a worker, through a queue with one writer and one reader, and what it gets back to free.
 use std::sync::Arc;
 
-use spate_stateful::{NextHops, arrivals::Arrivals, envelope::GatewayMac};
+use spate_stateful::arrivals::Arrivals;
 use spate_stateless::Rate;
 
 use super::{
-    limit::Budget,
-    run::clock::ClockChange,
-    worker::{Attachment, Device, Dpdk, NewStreams, WorkerRun},
+    Device, Dpdk, WorkerRun,
+    attachment::Attachment,
+    change::{FlowRate, NewNextHops, RateChange, TempoChange},
+    sources::NewStreams,
 };
+use crate::datapath::{limit::Budget, run::clock::ClockChange};
 
 /// Commands that can be waiting.
-pub(super) const QUEUE: usize = 1024;
-/// Runs that an engine can hold.
-pub(super) const RUNS: usize = 64;
-
+pub(in crate::datapath) const QUEUE: usize = 1024;
 /// An instruction about the run in a slot, which is below `RUNS`.
-pub(super) enum Command<D: Device = Dpdk> {
+pub(in crate::datapath) enum Command<D: Device = Dpdk> {
     /// Take a new run.
     Install(usize, Box<WorkerRun<D>>),
     /// Run time 0 is at a monotonic instant.
@@ -54,58 +53,8 @@ pub(super) enum Command<D: Device = Dpdk> {
     Quit,
 }
 
-/// Which way packets go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// Received.
-    Rx,
-    /// Sent.
-    Tx,
-}
-
-/// Other rates for streams that are sent from one port, from an instant of the run on.
-#[derive(Clone, Debug)]
-pub(super) struct RateChange {
-    pub(super) at_ns: u64,
-    /// Index of the port.
-    pub(super) port: usize,
-    /// By index among the run's streams of that port.
-    /// Without a rate a stream stands.
-    pub(super) rates: Arc<[(usize, Option<Rate>)]>,
-}
-
-/// Another speed for a stream that replays a capture, from an instant of the run on.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TempoChange {
-    pub(super) at_ns: u64,
-    /// Its index among all streams of the run.
-    pub(super) stream: usize,
-    /// Distance in nanoseconds; none: it stands.
-    pub(super) speed: Option<Rate>,
-}
-
-/// Other rates of new flows, from an instant of the run on.
-#[derive(Debug)]
-pub(super) struct FlowRate {
-    pub(super) at_ns: u64,
-    /// The fraction of all rates at which time passes for them.
-    pub(super) factor: (u64, u64),
-    /// When the worker's flows begin by other rates of templates; none: by those of before.
-    pub(super) row: Option<Box<Arrivals>>,
-}
-
-/// Other next hops for a run's flows on a port.
-#[derive(Debug)]
-pub(super) struct NewNextHops {
-    /// Index of the port.
-    pub(super) port: usize,
-    pub(super) hops: NextHops,
-    /// Gateways of client pools that the run follows there.
-    pub(super) gateways: Box<[GatewayMac]>,
-}
-
 /// What a worker gives back, to be freed by another thread: workers neither allocate nor free memory.
-pub(super) enum Reclaim<D: Device = Dpdk> {
+pub(in crate::datapath) enum Reclaim<D: Device = Dpdk> {
     Run(#[allow(dead_code, reason = "only ever dropped")] Box<WorkerRun<D>>),
     Rates(#[allow(dead_code, reason = "only ever dropped")] Arc<[(usize, Option<Rate>)]>),
     Streams(#[allow(dead_code, reason = "only ever dropped")] Box<NewStreams>),

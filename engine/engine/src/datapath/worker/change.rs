@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Changes of a run that workers make at an instant of its clock.
+use std::sync::Arc;
+
+use spate_stateful::{NextHops, arrivals::Arrivals, envelope::GatewayMac};
+use spate_stateless::Rate;
+
+/// Runs that an engine can hold.
+pub(in crate::datapath) const RUNS: usize = 64;
+
+/// Other rates for streams that are sent from one port, from an instant of the run on.
+#[derive(Clone, Debug)]
+pub(in crate::datapath) struct RateChange {
+    pub(in crate::datapath) at_ns: u64,
+    /// Index of the port.
+    pub(in crate::datapath) port: usize,
+    /// By index among the run's streams of that port.
+    /// Without a rate a stream stands.
+    pub(in crate::datapath) rates: Arc<[(usize, Option<Rate>)]>,
+}
+
+/// Another speed for a stream that replays a capture, from an instant of the run on.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::datapath) struct TempoChange {
+    pub(in crate::datapath) at_ns: u64,
+    /// Its index among all streams of the run.
+    pub(in crate::datapath) stream: usize,
+    /// Distance in nanoseconds; none: it stands.
+    pub(in crate::datapath) speed: Option<Rate>,
+}
+
+/// Other rates of new flows, from an instant of the run on.
+#[derive(Debug)]
+pub(in crate::datapath) struct FlowRate {
+    pub(in crate::datapath) at_ns: u64,
+    /// The fraction of all rates at which time passes for them.
+    pub(in crate::datapath) factor: (u64, u64),
+    /// When the worker's flows begin by other rates of templates; none: by those of before.
+    pub(in crate::datapath) row: Option<Box<Arrivals>>,
+}
+
+/// Other next hops for a run's flows on a port.
+#[derive(Debug)]
+pub(in crate::datapath) struct NewNextHops {
+    /// Index of the port.
+    pub(in crate::datapath) port: usize,
+    pub(in crate::datapath) hops: NextHops,
+    /// Gateways of client pools that the run follows there.
+    pub(in crate::datapath) gateways: Box<[GatewayMac]>,
+}

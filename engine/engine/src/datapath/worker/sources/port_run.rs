@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Streams of a run on one transmit port of one worker: what is sent, and where the worker stands in it.
+use std::{collections::VecDeque, sync::Arc};
+
+use spate_stateless::{PIECE, Schedule, Template, Writer};
+
+use crate::datapath::worker::{Device, Dpdk, change::RateChange};
+
+/// A run's part on one transmit port of one worker.
+pub(in crate::datapath) struct PortRun<D: Device = Dpdk> {
+    /// Index of the port.
+    pub(in crate::datapath) port: usize,
+    pub(in crate::datapath) schedule: Schedule,
+    /// By stream of the schedule.
+    pub(in crate::datapath) streams: Arc<[SendStream]>,
+    /// Where this worker stands in each.
+    pub(in crate::datapath) writers: Box<[Writer]>,
+    /// Packets built beforehand, by stream; empty if no stream has any.
+    pub(in crate::datapath) prebuilt: Box<[Option<D::Prebuilt>]>,
+    /// If each stream's packets are all the same.
+    pub(in crate::datapath) copies: Option<Copies>,
+    /// What is to change, in order of time.
+    pub(in crate::datapath) changes: VecDeque<RateChange>,
+    pub(in crate::datapath) late_after_ns: u64,
+    /// Where packets come from if they are longer than the port's own pool has room for.
+    pub(in crate::datapath) long_packets: Option<D::Pool>,
+}
+
+/// What a worker needs to know of a stream to send it.
+#[derive(Clone, Debug)]
+pub(in crate::datapath) struct SendStream {
+    pub(in crate::datapath) template: Template,
+    /// Its number in trailers.
+    pub(in crate::datapath) id: u16,
+    /// Its index among all streams of the run.
+    pub(in crate::datapath) index: usize,
+}
+
+/// Streams that follow each other in the run, and whose packets are all the same and fit into a piece: what sending one of
+/// each of thousands needs, close together.
+#[derive(Debug)]
+pub(in crate::datapath) struct Copies {
+    pub(super) pieces: Box<[[u8; PIECE]]>,
+    pub(super) lens: Box<[u16]>,
+    /// See `SendStream`: the first one's.
+    pub(super) index: usize,
+}
+
+impl Copies {
+    /// Of streams, if they are such.
+    pub(in crate::datapath) fn of(streams: &[SendStream]) -> Option<Self> {
+        let index = streams.first()?.index;
+        let follow = streams.iter().enumerate().all(|(position, stream)| stream.index == index + position);
+        let pieces = streams.iter().map(|stream| stream.template.piece().copied()).collect::<Option<_>>()?;
+        let lens = streams.iter().map(|stream| stream.template.frame_len() as u16).collect();
+        follow.then_some(Self { pieces, lens, index })
+    }
+}
+
+/// A run's streams on a port, in place of those that a worker has: the same but for bytes of their packets that do not vary.
+#[derive(Debug)]
+pub(in crate::datapath) struct NewStreams {
+    /// Index of the port.
+    pub(in crate::datapath) port: usize,
+    pub(super) streams: Arc<[SendStream]>,
+    pub(super) copies: Option<Copies>,
+}
+
+impl NewStreams {
+    /// For one worker; `prebuilt`: it has packets of some that were built beforehand, and are sent as they are.
+    pub(in crate::datapath) fn new(port: usize, streams: &Arc<[SendStream]>, prebuilt: bool) -> Self {
+        Self { port, streams: Arc::clone(streams), copies: Copies::of(streams).filter(|_| !prebuilt) }
+    }
+}

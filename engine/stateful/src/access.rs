@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How packets of a pool's clients enter the network, as data.
+use spate_net::vlan::Tags;
+
+use crate::Address;
+
+/// How packets of a pool's clients enter the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// VLAN tags of their frames. None: those of the port.
+    pub tags: Option<Tags>,
+    /// Their frames go to the MAC of this neighbor, in their VLAN. None: to that of the port's next hop.
+    pub gateway: Option<Address>,
+    /// Servers that are emulated on another port are met in the clients' tags too, and their port stands for the gateway.
+    pub mirror: bool,
+}
