@@ -33,7 +33,7 @@ engine-check: engine-style
 	@cd engine && cargo test --locked --quiet $(engine_pure)
 
 .PHONY: pacing-faults
-pacing-faults: ## Put faults into the workers' pacing, one after another, and expect the tests to fail (3-6 min)
+pacing-faults: ## Put faults into the workers' pacing, one after another, and expect the tests to fail (7-14 min)
 	@build/pacing-faults
 
 # On another architecture by emulation: nothing outside of arch, dpdk-sys and dpdk may depend on the processor. Optimised, as emulation is

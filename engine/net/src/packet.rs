@@ -114,3 +114,45 @@ pub fn echo_request(frame: &[u8]) -> Option<EchoRequest> {
     let (source, destination) = (headers.source(frame), headers.destination(frame));
     ((protocol, *frame.get(at)?) == request).then_some(EchoRequest { source_mac, source, destination })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{field::put_be16, headers::samples, udp};
+
+    /// An IPv6 packet with these bytes of extension headers, of which `next` is the first, and a datagram behind them.
+    fn datagram_behind(next: u8, extensions: &[u8]) -> Vec<u8> {
+        let mut header = [0; UDP_HEADER];
+        udp::write_unsummed(&mut header, (7, 9), 0);
+        let mut frame = samples::v6(next, extensions);
+        let headers = Headers::find(&frame).unwrap();
+        let (source, destination) = (headers.source(&frame), headers.destination(&frame));
+        udp::complete(&mut header, pseudo_header(source, destination, UDP, UDP_HEADER));
+        frame.extend(header);
+        let len = frame.len() - headers.at - 40;
+        put_be16(&mut frame, headers.at + 4, len as u16);
+        frame
+    }
+
+    #[test]
+    fn packets_behind_authentication_and_mobility_headers_and_in_whole_fragments_are_read() {
+        let authentication = [UDP, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9];
+        let fragment = [UDP, 0, 0, 0, 0, 0, 0, 1];
+        for (next, extensions) in [(51, &authentication[..]), (135, &[UDP, 0, 5, 0, 0, 0, 0, 0]), (44, &fragment)] {
+            let frame = datagram_behind(next, extensions);
+            let read = Packet::read(&frame).map(|packet| packet.content);
+            assert!(matches!(read, Ok(Content::Udp(Datagram { destination_port: 9, .. }))), "{next}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn a_packet_that_ends_before_the_offset_of_its_fragment_header_is_truncated_and_no_fragment() {
+        let whole = datagram_behind(44, &[UDP, 0, 0, 1, 0, 0, 0, 1]);
+        assert_eq!(Packet::read(&whole).err(), Some(Reject::Fragment));
+        for bytes in 0..4 {
+            let mut frame = whole[..14 + 40 + bytes].to_vec();
+            put_be16(&mut frame, 14 + 4, bytes as u16);
+            assert_eq!(Packet::read(&frame).err(), Some(Reject::Truncated), "{bytes}");
+        }
+    }
+}
