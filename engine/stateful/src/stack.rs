@@ -557,7 +557,7 @@ impl Stack {
             while self.ports[port].ready.head != NONE {
                 let index = self.ports[port].ready.head;
                 self.flows[index].state = State::Closed;
-                self.dequeue(port);
+                self.dequeue(port, index);
                 self.settle(index);
             }
             self.ports[port].answers.clear();
