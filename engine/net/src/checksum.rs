@@ -40,6 +40,13 @@ pub const fn pairs(words: u64) -> u64 {
 /// 64 bits is congruent to the sum of its words.
 #[inline]
 pub fn sum_le(bytes: &[u8]) -> u64 {
+    let total = total_le(bytes);
+    (total & 0xffff_ffff) + (total >> 32)
+}
+
+/// The same, but of up to 64 bits.
+#[inline(always)]
+pub(crate) fn total_le(bytes: &[u8]) -> u64 {
     /// From here on vectors pay.
     const MANY: usize = 256;
     let (mut total, mut rest) = (0, bytes);
@@ -50,7 +57,7 @@ pub fn sum_le(bytes: &[u8]) -> u64 {
     // Four at a time: a loop costs as much as what is in it.
     let (fours, rest) = rest.as_chunks::<32>();
     for four in fours {
-        total = four.as_chunks::<8>().0.iter().fold(total, with_eight);
+        total = with_four(total, four);
     }
     let (eights, tail) = rest.as_chunks::<8>();
     total = eights.iter().fold(total, with_eight);
@@ -62,7 +69,13 @@ pub fn sum_le(bytes: &[u8]) -> u64 {
         };
         total = with_carry(total, left);
     }
-    (total & 0xffff_ffff) + (total >> 32)
+    total
+}
+
+/// A total with four numbers more.
+#[inline(always)]
+pub(crate) fn with_four(total: u64, four: &[u8; 32]) -> u64 {
+    four.as_chunks::<8>().0.iter().fold(total, with_eight)
 }
 
 #[inline]

@@ -5,7 +5,7 @@
 use core::{fmt::Debug, marker::PhantomData};
 
 use crate::{
-    checksum::{sum_le, with_carry},
+    checksum::{sum_le, total_le, with_carry, with_four},
     ethernet::{self, HEADER as ETHERNET, MACS},
     field::{be16, be32, put_be16},
     ip::{Address, TCP, UDP},
@@ -35,7 +35,8 @@ pub trait Family: Copy + Debug {
     fn addresses(header: &[u8]) -> (Self::Ip, Self::Ip);
     /// Explicit congestion notification.
     fn ecn(header: &[u8]) -> u8;
-    /// The sum of the addresses' words in little-endian order, if the header's own checksum is right, up to a multiple of 0xffff.
+    /// The sum of the addresses' words in little-endian order, if the header's own checksum is right, up to a multiple of 0xffff. It takes
+    /// up to 64 bits.
     fn verified_sum(header: &[u8]) -> Option<u64>;
     /// Writes the header of a packet with a payload of this many bytes. Gives the sum of its pseudo header.
     fn write(below: &Below, ends: (Self::Ip, Self::Ip), header: &mut [u8], ecn: u8, protocol: u8, len: usize) -> u64;
@@ -60,14 +61,16 @@ impl From<Bits> for Address {
     }
 }
 
+/// Four bytes as one number. Read at once: of single ones the compiler would put those together that it knows by then.
 #[inline(always)]
 fn le32(bytes: &[u8], at: usize) -> u64 {
-    u64::from(u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]))
+    bytes[at..].first_chunk().map_or(0, |four| u64::from(u32::from_le_bytes(*four)))
 }
 
+/// The same of eight.
 #[inline(always)]
 fn le64(bytes: &[u8], at: usize) -> u64 {
-    le32(bytes, at) | le32(bytes, at + 4) << 32
+    bytes[at..].first_chunk().map_or(0, |eight| u64::from_le_bytes(*eight))
 }
 
 impl Family for V4 {
@@ -78,7 +81,8 @@ impl Family for V4 {
 
     #[inline(always)]
     fn is_plain(header: &[u8]) -> bool {
-        header[0] == 0x45 && be16(header, 6) & 0x3fff == 0
+        const FRAGMENT: u16 = 0x3fff_u16.to_be();
+        header[0] == 0x45 && u16::from_le_bytes([header[6], header[7]]) & FRAGMENT == 0
     }
 
     #[inline(always)]
@@ -98,8 +102,8 @@ impl Family for V4 {
 
     #[inline(always)]
     fn verified_sum(header: &[u8]) -> Option<u64> {
-        let addresses = le32(header, 12) + le32(header, 16);
-        let all = le32(header, 0) + le32(header, 4) + le32(header, 8) + addresses;
+        let addresses = le64(header, 12);
+        let all = with_carry(with_carry(addresses, le64(header, 0)), le32(header, 8));
         // A sum that is not 0 folds to 0xffff if it is a multiple of it.
         all.is_multiple_of(0xffff).then_some(addresses)
     }
@@ -150,8 +154,7 @@ impl Family for V6 {
 
     #[inline(always)]
     fn verified_sum(header: &[u8]) -> Option<u64> {
-        let sum = [8, 16, 24, 32].into_iter().fold(0, |sum, at| with_carry(sum, le64(header, at)));
-        Some((sum >> 32) + (sum & 0xffff_ffff))
+        Some([8, 16, 24, 32].into_iter().fold(0, |sum, at| with_carry(sum, le64(header, at))))
     }
 
     #[inline(always)]
@@ -191,16 +194,18 @@ impl<'a, F: Family> Plain<F, Segment<'a>> {
         let headers = ETHERNET + F::HEADER;
         let fixed = frame.get(..headers + tcp::HEADER)?;
         let (ip, header) = fixed[ETHERNET..].split_at(F::HEADER);
-        let plain = be16(fixed, MACS) == F::ETHERTYPE && F::is_plain(ip) && ip[F::PROTOCOL] == TCP;
+        if !(be16(fixed, MACS) == F::ETHERTYPE && F::is_plain(ip) && ip[F::PROTOCOL] == TCP) {
+            return None;
+        }
         let end = ETHERNET + F::packet_len(ip);
         let data = headers + usize::from(header[12] >> 4) * 4;
-        if !plain || end > frame.len() || data < headers + tcp::HEADER || data > end {
+        if end > frame.len() || data < headers + tcp::HEADER || data > end {
             return None;
         }
         let body = &frame[headers..end];
         let pseudo = pseudo_le::<F>(ip, TCP, body.len())?;
         // A sum that is not 0 folds to 0xffff if it is a multiple of it.
-        if !(verified || (sum_le(body) + pseudo).is_multiple_of(0xffff)) {
+        if !(verified || segment_total(body, pseudo).is_multiple_of(0xffff)) {
             return None;
         }
         let segment = Segment::of(header.first_chunk()?, &frame[headers + tcp::HEADER..data], &frame[data..end]);
@@ -224,7 +229,7 @@ impl<'a, F: Family> Plain<F, Datagram<'a>> {
         }
         let body = &frame[headers..end];
         let pseudo = pseudo_le::<F>(ip, UDP, len)?;
-        if !(sum_le(body) + pseudo).is_multiple_of(0xffff) {
+        if !with_carry(pseudo, sum_le(body)).is_multiple_of(0xffff) {
             return None;
         }
         let (source_port, destination_port) = (be16(header, 0), be16(header, 2));
@@ -232,11 +237,22 @@ impl<'a, F: Family> Plain<F, Datagram<'a>> {
     }
 }
 
-/// The sum of the pseudo header's words in little-endian order, if the IP header is right.
+/// The sum of all words of a segment in little-endian order and another sum, up to a multiple of 0xffff.
+#[inline(always)]
+fn segment_total(segment: &[u8], sum: u64) -> u64 {
+    // A header with timestamps: often all that there is.
+    let (sum, rest) = match segment.split_first_chunk() {
+        Some((header, data)) => (with_four(sum, header), data),
+        None => (sum, segment),
+    };
+    if rest.is_empty() { sum } else { with_carry(sum, total_le(rest)) }
+}
+
+/// The sum of the pseudo header's words in little-endian order, if the IP header is right. It takes up to 64 bits.
 #[inline(always)]
 fn pseudo_le<F: Family>(ip: &[u8], protocol: u8, len: usize) -> Option<u64> {
     let addresses = F::verified_sum(ip)?;
-    Some(addresses + u64::from(u16::from(protocol).to_be()) + u64::from((len as u16).to_be()))
+    Some(with_carry(addresses, u64::from(u16::from(protocol).to_be()) + u64::from((len as u16).to_be())))
 }
 
 impl<F: Family, T> Plain<F, T> {

@@ -76,17 +76,15 @@ impl Flow {
     }
 
     /// Lets the program go on. Returns what it has come to that is not the flow's alone.
-    // As `output`: what is not inlined gets parts of these by value, so that neither is in memory.
+    // As `Flow::output_plain`: what is not inlined gets parts of these by value, so that neither is in memory.
     #[inline(always)]
     pub fn go_on(&mut self, machine: &mut Machine<'_>, cx: &mut Context<'_>) -> Option<Left> {
-        if self.any(is::PROGRAM_ENDED) {
+        // No instruction closes it that others follow.
+        if self.any(is::PROGRAM_ENDED) || self.state == State::Closed {
             return None;
         }
         let instructions = &*machine.program.instructions;
         for _ in 0..MOST_INSTRUCTIONS {
-            if matches!(self.state, State::Closed) {
-                return None;
-            }
             let step = match instructions.get(usize::from(self.pc)) {
                 Some(instruction) => self.step(instruction, machine, cx),
                 None => self.end(),

@@ -332,6 +332,15 @@ impl Flow {
         counting.fold(first, |earliest, at| if crate::wheel::before(at, earliest) { at } else { earliest })
     }
 
+    /// Whether nothing is to be done for it until its entry in the wheel comes up, or a segment: it is open, owes nothing, and its entry
+    /// is in time for its deadlines, if it has any.
+    #[inline]
+    pub fn rests(&self) -> bool {
+        let open = (State::Established as u8..=State::LastAck as u8).contains(&(self.state as u8));
+        let in_time = || self.link.at().is_some_and(|set| !wheel::before(self.deadline(), set));
+        open && !self.any(is::OWES) && (!self.any(is::TIMED_AT_ALL) || in_time())
+    }
+
     /// Waits for the transport until a tick, at most a lap away.
     #[inline]
     pub fn wait_until(&mut self, tick: u32) {

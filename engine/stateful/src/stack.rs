@@ -19,7 +19,7 @@ mod tuple;
 use std::{collections::VecDeque, sync::Arc};
 
 use addresses::Upper;
-use key::{KIND, Key, kind};
+use key::{KIND, Key, both, both_ports, kind};
 use opens::Opens;
 pub use opens::Request;
 pub use port::{MovedRouter, Neighbours, NextHops, PortLink};
@@ -444,9 +444,9 @@ impl Stack {
     #[inline(always)]
     fn is_between(&self, index: u32, tuple: &Tuple, kind: u32) -> bool {
         let (flow, &Tuple { local, remote, local_port, remote_port }) = (&self.flows[index], tuple);
-        let ports = flow.local_port == local_port && flow.remote_port == remote_port;
+        let ports = both_ports(flow.local_port, flow.remote_port) == both_ports(local_port, remote_port);
         // IPv4 has no more than these.
-        let lower = flow.local == local.0 as u32 && flow.remote == remote.0 as u32;
+        let lower = both(flow.local, flow.remote) == both(local.0 as u32, remote.0 as u32);
         ports
             && lower
             && flow.flags & KIND == kind
@@ -546,7 +546,7 @@ impl Stack {
             while self.ports[port].ready.head != NONE {
                 let index = self.ports[port].ready.head;
                 self.flows[index].state = State::Closed;
-                self.dequeue(port);
+                self.dequeue(port, index);
                 self.settle(index);
             }
             self.ports[port].answers.clear();

@@ -65,6 +65,16 @@ fn slot_of(wheel: u32, turn: u32) -> usize {
     (wheel * SLOTS + (turn & (SLOTS - 1))) as usize
 }
 
+/// The first of some slots that is not empty.
+fn first_taken(heads: &[u32]) -> Option<usize> {
+    // Vectors pass those that are empty: an entry has a lower number than none.
+    let taken = |heads: &[u32]| heads.iter().fold(NONE, |all, head| all & head) != NONE;
+    let (vectors, rest) = heads.as_chunks::<32>();
+    let passed = 32 * vectors.iter().position(|heads| taken(heads)).unwrap_or(vectors.len());
+    let within = if passed < heads.len() - rest.len() { &heads[passed..passed + 32] } else { rest };
+    Some(passed + within.iter().position(|head| *head != NONE)?)
+}
+
 /// A flow's entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
@@ -141,7 +151,6 @@ impl Wheel {
     pub fn set(&mut self, links: &mut impl Links, index: u32, at: u32) {
         let at = if before(at, self.now) { self.now } else { at };
         let at = if at.wrapping_sub(self.now) > FURTHEST { self.now.wrapping_add(FURTHEST) } else { at };
-        links.link(index).at = at;
         self.len += 1;
         self.put(links, index, at);
     }
@@ -228,15 +237,20 @@ impl Wheel {
         }
     }
 
+    /// Number of empty slots of a wheel from that of a revolution on; none if all are empty.
+    fn empty_from(&self, wheel: u32, turn: u32) -> Option<u32> {
+        let first = slot_of(0, turn);
+        let (before, from) = self.heads[slot_of(wheel, 0)..][..SLOTS as usize].split_at(first);
+        let ahead = first_taken(from).or_else(|| Some(from.len() + first_taken(before)?))?;
+        Some(ahead as u32)
+    }
+
     /// The first tick of the first revolution with anything in a slot; none if something is in the slots that pass now.
     fn first_turn(&self) -> Option<u32> {
         let mut first: Option<u32> = None;
         for wheel in 0..WHEELS {
             let turn = self.now >> (BITS * wheel);
-            let Some(ahead) = (0..SLOTS).find(|ahead| self.heads[slot_of(wheel, turn.wrapping_add(*ahead))] != NONE)
-            else {
-                continue;
-            };
+            let Some(ahead) = self.empty_from(wheel, turn) else { continue };
             if ahead == 0 {
                 return None;
             }
@@ -265,7 +279,7 @@ impl Wheel {
             return None;
         }
         let left = (1 << BITS) - (self.now & ((1 << BITS) - 1));
-        let slot = (0..left).find(|ahead| self.heads[slot_of(0, self.now.wrapping_add(*ahead))] != NONE);
+        let slot = self.empty_from(0, self.now).filter(|empty| *empty < left);
         let Some(slot) = slot else { return Some(self.first_turn().unwrap_or(self.now.wrapping_add(left))) };
         Some(self.now.wrapping_add(slot))
     }
@@ -299,9 +313,7 @@ impl Wheel {
         if head != NONE {
             links.link(head).prev = index;
         }
-        let link = links.link(index);
-        link.next = head;
-        link.prev = FIRST | slot as u32;
+        *links.link(index) = Link { next: head, prev: FIRST | slot as u32, at };
     }
 
     #[inline]

@@ -28,6 +28,18 @@ pub(super) fn kind(udp: bool, v6: bool) -> u32 {
     (if udp { is::UDP } else { 0 }) | if v6 { is::V6 } else { 0 }
 }
 
+/// Two addresses as one number: where they lie side by side, as in flows and in headers, they are read and compared at once.
+#[inline(always)]
+pub(super) fn both(local: u32, remote: u32) -> u64 {
+    u64::from(remote) << 32 | u64::from(local)
+}
+
+/// The same of two ports.
+#[inline(always)]
+pub(super) fn both_ports(local: u16, remote: u16) -> u32 {
+    u32::from(remote) << 16 | u32::from(local)
+}
+
 impl Key {
     #[inline]
     pub(super) fn of(tuple: &Tuple, udp: bool, keys: &HashKeys) -> Self {
@@ -60,10 +72,8 @@ impl Key {
     /// Whether a flow over IPv4 is between these.
     #[inline]
     pub(super) fn is(&self, flow: &Flow) -> bool {
-        flow.local == self.local
-            && flow.remote == self.remote
-            && flow.local_port == self.local_port
-            && flow.remote_port == self.remote_port
+        both(flow.local, flow.remote) == both(self.local, self.remote)
+            && both_ports(flow.local_port, flow.remote_port) == both_ports(self.local_port, self.remote_port)
             && flow.flags & KIND == self.kind
     }
 

@@ -37,9 +37,10 @@ impl Stack {
                 counters: &side.counters,
                 tunables: &side.tunables,
             };
-            let new = flow.is_new();
+            let waited = flow.pc == 0;
             let next = flow.go_on(&mut machine, &mut cx);
-            if new && !flow.is_new() {
+            // Over UDP it is not its program that shows that.
+            if waited && flow.pc > 0 && !flow.has(is::UDP) {
                 self.is_found(index);
             }
             let goes_on = match next {

@@ -110,46 +110,90 @@ impl Stack {
             return refused;
         }
         self.now = Instant { ns: now_ns };
-        // Each family has a function of its own, in which all that is common is inlined.
-        if fast::is_of::<V6>(frame) { self.receive_v6(port, frame, hints) } else { self.receive_v4(port, frame, hints) }
+        // Each family has a function of its own, in which all that is common is inlined; where more is done with segments, another.
+        match (fast::is_of::<V6>(frame), self.looks_into) {
+            (false, false) => self.receive_v4::<true>(port, frame, hints),
+            (true, false) => self.receive_v6::<true>(port, frame, hints),
+            (false, true) => self.receive_v4::<false>(port, frame, hints),
+            (true, true) => self.receive_v6::<false>(port, frame, hints),
+        }
     }
 
+    /// A frame arrives that is none of IPv6. With `PREDICTS`, most are segments that header prediction takes.
     #[inline(never)]
-    fn receive_v4(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
-        if let Some(plain) = Plain::<V4, Segment<'_>>::read(frame, hints.verified) {
-            let s = &plain.content;
-            let key = Key {
-                local: plain.destination.0,
-                remote: plain.source.0,
-                local_port: s.destination_port,
-                remote_port: s.source_port,
-                kind: kind(false, false),
-            };
-            let keys = &self.secrets.hash;
-            let hash = hints.ahead.map_or_else(|| key.hash(keys), |ahead| ahead.hash);
-            debug_assert_eq!(hash, key.hash(keys), "of another frame");
-            if let Some(index) = self.find_hinted(hash, hints, |index| key.is(&self.flows[index])) {
-                return self.receive_known(port, index, frame, s, plain.ecn);
-            }
-            return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), *s, hash);
-        }
-        self.receive_other::<V4>(port, frame, hints)
+    fn receive_v4<const PREDICTS: bool>(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
+        let Some(plain) = Plain::<V4, Segment<'_>>::read(frame, hints.verified) else {
+            return self.receive_other::<V4>(port, frame, hints);
+        };
+        let key = Key {
+            local: plain.destination.0,
+            remote: plain.source.0,
+            local_port: plain.content.destination_port,
+            remote_port: plain.content.source_port,
+            kind: kind(false, false),
+        };
+        let keys = &self.secrets.hash;
+        let hash = hints.ahead.map_or_else(|| key.hash(keys), |ahead| ahead.hash);
+        debug_assert_eq!(hash, key.hash(keys), "of another frame");
+        let index = self.find_hinted(hash, hints, |index| key.is(&self.flows[index]));
+        self.receive_plain::<V4, PREDICTS>(port, frame, &plain, (hash, index))
     }
 
+    /// The same of IPv6.
     #[inline(never)]
-    fn receive_v6(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
-        if let Some(plain) = Plain::<V6, Segment<'_>>::read(frame, hints.verified) {
-            let s = &plain.content;
-            let (local, remote) = (plain.destination, plain.source);
-            let tuple = Tuple { local, remote, local_port: s.destination_port, remote_port: s.source_port };
-            let hash = self.hash_of(&tuple, false, hints);
-            let kind = kind(false, true);
-            if let Some(index) = self.find_hinted(hash, hints, |index| self.is_between(index, &tuple, kind)) {
-                return self.receive_known(port, index, frame, s, plain.ecn);
-            }
-            return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), *s, hash);
+    fn receive_v6<const PREDICTS: bool>(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
+        let Some(plain) = Plain::<V6, Segment<'_>>::read(frame, hints.verified) else {
+            return self.receive_other::<V6>(port, frame, hints);
+        };
+        let (s, kind) = (&plain.content, kind(false, true));
+        let (local, remote) = (plain.destination, plain.source);
+        let tuple = Tuple { local, remote, local_port: s.destination_port, remote_port: s.source_port };
+        let hash = self.hash_of(&tuple, false, hints);
+        let index = self.find_hinted(hash, hints, |index| self.is_between(index, &tuple, kind));
+        self.receive_plain::<V6, PREDICTS>(port, frame, &plain, (hash, index))
+    }
+
+    /// A plain segment arrives, of the flow at an index if it is of one.
+    #[inline(always)]
+    fn receive_plain<F: Family, const PREDICTS: bool>(
+        &mut self,
+        port: usize,
+        frame: &[u8],
+        plain: &Plain<F, Segment<'_>>,
+        (hash, index): (u32, Option<u32>),
+    ) -> Received {
+        if !PREDICTS {
+            return self.receive_found(port, frame, plain, (hash, index));
         }
-        self.receive_other::<V6>(port, frame, hints)
+        match index {
+            Some(index) if self.receive_predicted(index, &plain.content, plain.ecn) => Received::Taken,
+            _ => self.receive_again::<F>(port, frame, (hash, index)),
+        }
+    }
+
+    /// As `receive_found`, of a frame that is read again: so a segment that is predicted stays in registers, and is never in memory.
+    #[inline(never)]
+    fn receive_again<F: Family>(&mut self, port: usize, frame: &[u8], found: (u32, Option<u32>)) -> Received {
+        match Plain::<F, Segment<'_>>::read(frame, true) {
+            Some(plain) => self.receive_found(port, frame, &plain, found),
+            None => self.receive_any(port, frame, true),
+        }
+    }
+
+    /// A plain segment of a flow that was found, or of none that is here.
+    #[inline(always)]
+    fn receive_found<F: Family>(
+        &mut self,
+        port: usize,
+        frame: &[u8],
+        plain: &Plain<F, Segment<'_>>,
+        (hash, index): (u32, Option<u32>),
+    ) -> Received {
+        let s = &plain.content;
+        match index {
+            Some(index) => self.receive_known(port, index, frame, s, plain.ecn),
+            None => self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), *s, hash),
+        }
     }
 
     /// As `receive_v4` and `receive_v6`, of what is no plain segment: most of it is plain all the same.
@@ -262,7 +306,7 @@ impl Stack {
     #[inline(always)]
     fn receive_packet(&mut self, port: usize, frame: &[u8], packet: &Packet<'_>, wanted: &Wanted) -> Received {
         match (&packet.content, wanted.index) {
-            (Content::Tcp(segment), Some(index)) => self.receive_rare(port, index, frame, segment, packet.ecn),
+            (Content::Tcp(segment), Some(index)) => self.receive_known(port, index, frame, segment, packet.ecn),
             (Content::Tcp(segment), None) => self.receive_unknown(port, packet, *segment, wanted.hash),
             (Content::Udp(datagram), _) => self.receive_udp(port, packet, datagram, wanted),
             (Content::Icmp(error), _) => self.receive_icmp_error(port, error, wanted),
@@ -315,14 +359,22 @@ impl Stack {
         Received::Taken
     }
 
-    /// As `receive_known`, of what is not plain: one function for all that reads such.
-    #[inline(never)]
-    fn receive_rare(&mut self, port: usize, index: u32, frame: &[u8], s: &Segment<'_>, ecn: u8) -> Received {
-        self.receive_known(port, index, frame, s, ecn)
+    /// A segment of a flow, if header prediction takes it: then it is none of another connection between these. False: nothing was done.
+    #[inline(always)]
+    fn receive_predicted(&mut self, index: u32, s: &Segment<'_>, ecn: u8) -> bool {
+        let (flow, mut cx, backlogs) = self.parts(index);
+        if !flow.input_if_predicted(s, ecn, &mut cx, backlogs) {
+            return false;
+        }
+        if !flow.has(is::PROGRAM_ENDED) {
+            self.go_on(index);
+        }
+        self.settle(index);
+        true
     }
 
     /// A segment of a flow. It is all that is read of the frame, but for what is rare.
-    #[inline(always)]
+    #[inline(never)]
     fn receive_known(&mut self, port: usize, index: u32, frame: &[u8], s: &Segment<'_>, ecn: u8) -> Received {
         let flow = &self.flows[index];
         if flow.state == State::TimeWait

@@ -208,7 +208,7 @@ impl Stack {
         flow.release(&mut self.recoveries);
         flow.drop_backlog(&mut self.backlogs);
         let keys = &self.secrets.hash;
-        let key = Key::of_flow(&self.flows[index], self.uppers.get(index as usize), keys);
+        let key = Key::of_flow(flow, self.uppers.get(index as usize), keys);
         let held = self.table.remove(key.hash(keys), index);
         if let Some(readers) = &mut self.readers {
             readers.release(index);

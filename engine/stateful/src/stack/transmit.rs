@@ -32,7 +32,7 @@ impl Stack {
         let flow = &mut self.flows[index];
         let port = self.sides[usize::from(flow.side)].port;
         flow.set(is::READY);
-        flow.ready_next = NONE;
+        debug_assert_eq!(flow.ready_next, NONE, "it is in no queue");
         let queue = &mut self.ports[port].ready;
         let tail = core::mem::replace(&mut queue.tail, index);
         if tail == NONE {
@@ -42,21 +42,25 @@ impl Stack {
         }
     }
 
+    /// Takes the first out of a port's queue. Whether nothing is to be done for it now (see `Flow::rests`).
     #[inline]
-    pub(super) fn dequeue(&mut self, port: usize) {
-        let queue = &mut self.ports[port].ready;
-        let flow = &mut self.flows[queue.head];
+    pub(super) fn dequeue(&mut self, port: usize, index: u32) -> bool {
+        let flow = &mut self.flows[index];
         flow.clear(is::READY);
-        queue.head = core::mem::replace(&mut flow.ready_next, NONE);
-        if queue.head == NONE {
+        let (next, rests) = (core::mem::replace(&mut flow.ready_next, NONE), flow.rests());
+        let queue = &mut self.ports[port].ready;
+        debug_assert_eq!(queue.head, index);
+        queue.head = next;
+        if next == NONE {
             queue.tail = NONE;
         }
+        rests
     }
 
     /// Writes what a port has to send, as long as there is room.
     pub fn transmit(&mut self, port: usize, now_ns: u64, out: &mut impl Output) {
         self.now = Instant { ns: now_ns };
-        let finish = finish(out);
+        let (finish, mac) = (finish(out), self.ports[port].link.mac);
         while let Some(answer) = self.ports[port].answers.front() {
             let options = Options::default();
             let Some(frame) = out.frame(answer.below.len() + TCP_HEADER) else { return };
@@ -69,19 +73,33 @@ impl Stack {
         while self.ports[port].ready.head != NONE {
             let index = self.ports[port].ready.head;
             self.note_before(index);
-            match self.turn(index, port, out) {
+            let flow = &self.flows[index];
+            // Each family has its own code, in which it is known.
+            let outcome = if !flow.is_plain() {
+                self.turn_rare(index, mac, out)
+            } else if flow.has(is::V6) {
+                let [source, destination] = self.v6(index);
+                self.turn::<true>(index, mac, Ends::V6 { source, destination }, out)
+            } else {
+                let (source, destination) = (flow.local, flow.remote);
+                self.turn::<true>(index, mac, Ends::V4 { source, destination }, out)
+            };
+            match outcome {
                 SendOutcome::NoRoom => return self.note_after(index),
                 outcome @ (SendOutcome::Done | SendOutcome::More) => {
-                    self.dequeue(port);
-                    self.settle(index);
+                    self.note_after(index);
+                    if !self.dequeue(port, index) {
+                        self.settle(index);
+                    }
                     debug_assert!(outcome == SendOutcome::Done || self.flows[index].has(is::READY), "it has more");
                 }
             }
         }
     }
 
-    #[inline(always)]
-    fn turn(&mut self, index: u32, port: usize, out: &mut impl Output) -> SendOutcome {
+    /// A flow's turn to send, if it is not the common case.
+    #[inline(never)]
+    fn turn_rare(&mut self, index: u32, mac: [u8; 6], out: &mut impl Output) -> SendOutcome {
         let flow = &self.flows[index];
         let ends = if flow.has(is::V6) {
             let [source, destination] = self.v6(index);
@@ -89,16 +107,22 @@ impl Stack {
         } else {
             Ends::V4 { source: flow.local, destination: flow.remote }
         };
+        self.turn::<false>(index, mac, ends, out)
+    }
+
+    /// A flow's turn to send, from the MAC of its port; with `PLAIN`, in the common case of `Flow::is_plain`.
+    #[inline(always)]
+    fn turn<const PLAIN: bool>(&mut self, index: u32, mac: [u8; 6], ends: Ends, out: &mut impl Output) -> SendOutcome {
         let flow = &mut self.flows[index];
         let side = &self.sides[usize::from(flow.side)];
-        let mut source = self.ports[port].link.mac;
+        let mut source = mac;
         if side.own_macs {
             let client = match ends {
                 Ends::V4 { source, .. } => Address::v4(source),
                 Ends::V6 { source, .. } => source,
             };
-            if let Some(mac) = self.found.own_mac(&self.scenario.pools, flow.template(), client) {
-                source = mac;
+            if let Some(own) = self.found.own_mac(&self.scenario.pools, flow.template(), client) {
+                source = own;
             }
         }
         let below = Below {
@@ -118,9 +142,12 @@ impl Stack {
             counters: &side.counters,
             tunables: &side.tunables,
         };
+        if PLAIN {
+            return flow.output_plain(&mut cx, &from, out);
+        }
         if flow.state == State::Datagrams {
-            let (before, below) = (cx.counters.get(Count::MessagesSent), below);
-            let turn = flow.output_datagrams(&mut cx.copy(), &Sources { below: &below, ..from }, out);
+            let before = cx.counters.get(Count::MessagesSent);
+            let turn = flow.output_datagrams(&mut cx, &from, out);
             let sent = side.counters.get(Count::MessagesSent) - before;
             if let Some(replies) = &mut self.replies {
                 replies[index as usize].sent(sent, self.now.ns);
@@ -135,6 +162,6 @@ impl Stack {
             }
             return turn;
         }
-        flow.output(&mut cx, &from, out)
+        flow.output_rare(&mut cx, &from, out)
     }
 }

@@ -104,7 +104,7 @@ impl Flow {
     }
 
     /// Takes such a segment in.
-    // As `output`: functions that are not inlined here get copies.
+    // As `output_plain`: functions that are not inlined here get copies.
     #[inline(always)]
     fn input_predicted(&mut self, s: &Segment<'_>, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) {
         // As `note_timestamp`: it is none that was not agreed on, and not older than the last.
@@ -134,16 +134,31 @@ impl Flow {
         }
     }
 
-    /// Whether the program may go on: something that it can wait for has happened.
+    /// Takes a segment in that is predicted: the program may go on. False: it is not, and nothing was done.
+    #[inline(always)]
+    pub fn input_if_predicted(
+        &mut self,
+        s: &Segment<'_>,
+        ecn: u8,
+        cx: &mut Context<'_>,
+        backlogs: &mut Slab<Backlog>,
+    ) -> bool {
+        if !self.is_predicted(s, ecn) {
+            return false;
+        }
+        cx.counters.received(cx.now.ns);
+        self.input_predicted(s, cx, backlogs);
+        true
+    }
+
+    /// Takes any segment in. Whether the program may go on: something that it can wait for has happened.
     #[inline(always)]
     pub fn input(&mut self, s: &Segment<'_>, ecn: u8, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) -> bool {
-        cx.counters.received(cx.now.ns);
-        if self.is_predicted(s, ecn) {
-            self.input_predicted(s, cx, backlogs);
+        if self.input_if_predicted(s, ecn, cx, backlogs) {
             return true;
         }
-        let (s, mut cx) = (*s, cx.copy());
-        self.input_any(&s, ecn, usize::MAX, &mut cx, backlogs)
+        cx.counters.received(cx.now.ns);
+        self.input_any(s, ecn, usize::MAX, cx, backlogs)
     }
 
     /// The same, but no more than `most` bytes of what is new in the segment are taken in, as if the rest had been lost.

@@ -84,30 +84,62 @@ pub(super) struct Plan {
 }
 
 impl Flow {
-    /// Sends what it owes and may send.
-    // Where it is inlined, what all references here are to is in registers, as long as none is given to a function that is not: to those that
-    // are rare goes one to a copy.
+    /// The common case: nothing to send but new data, FIN and acknowledgements, and no recovery, ECN, probe or reset. Functions with
+    /// `PLAIN` are compiled for it.
     #[inline(always)]
-    pub fn output(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> SendOutcome {
+    pub fn is_plain(&self) -> bool {
+        const RARE: u32 = is::RESET | is::KEEPALIVE | is::FORCED | is::PERSIST | is::RECOVERY | is::LOSS | is::ECN;
+        let opened = (State::Established as u8..=State::TimeWait as u8).contains(&(self.state as u8));
+        opened && self.flags & RARE == 0 && self.recovery == NONE && self.snd_nxt == self.snd_max
+    }
+
+    /// Sends what it owes and may send, in the common case.
+    // Where it is inlined, what all references here are to is in registers, as long as none is given to a function that is not: to the rare
+    // one goes one to a copy.
+    #[inline(always)]
+    pub fn output_plain(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> SendOutcome {
+        debug_assert!(self.is_plain());
         let (before, idle) = (self.snd_max, self.in_flight() == 0);
         let mut left = MOST_SEGMENTS;
-        let plain = self.is_plain();
-        let first = if plain { self.send_next::<true>(&mut left, cx, from, out) } else { None };
-        let turn = match first {
+        let turn = match self.send_next::<true>(&mut left, cx, from, out) {
             Some(turn) => turn,
             None => {
                 let (below, mut cx) = (*from.below, cx.copy());
-                let from = Sources { below: &below, ..*from };
-                if plain {
-                    self.send_more(left, &mut cx, &from, out)
-                } else {
-                    match self.output_rare(&mut cx, &from, out) {
-                        Ok(turn) => turn,
-                        Err(turn) => return turn,
-                    }
-                }
+                self.send_more(left, &mut cx, &Sources { below: &below, ..*from }, out)
             }
         };
+        self.await_answer(before, idle, cx);
+        turn
+    }
+
+    /// The same in all other cases.
+    #[inline]
+    pub fn output_rare(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> SendOutcome {
+        let (before, idle) = (self.snd_max, self.in_flight() == 0);
+        let done = |sent: bool| if sent { SendOutcome::Done } else { SendOutcome::NoRoom };
+        if self.has(is::RESET) {
+            return done(self.send_reset(cx, from, out));
+        }
+        match self.state {
+            State::Closed | State::Datagrams => return SendOutcome::Done,
+            State::SynSent | State::SynReceived => return done(self.send_syn(cx, from, out)),
+            _ => {}
+        }
+        if self.has(is::KEEPALIVE) {
+            let seq = self.snd_una.wrapping_sub(1);
+            if !self.send_bare::<false>(seq, cx, from, out) {
+                return SendOutcome::NoRoom;
+            }
+            self.clear(is::KEEPALIVE);
+        }
+        let turn = self.send_all::<false>(MOST_SEGMENTS, cx, from, out);
+        self.await_answer(before, idle, cx);
+        turn
+    }
+
+    /// After a turn that began at a sequence number, with nothing in flight or something: waits for what is in flight.
+    #[inline(always)]
+    fn await_answer(&mut self, before: u32, idle: bool, cx: &Context<'_>) {
         if self.in_flight() > 0 && !self.has(is::PERSIST) {
             // New data moves a tail loss probe (RFC 8985 section 7.2), a time-out not: once for all that went.
             let moves = self.has(is::PROBE) && self.snd_max != before;
@@ -115,43 +147,6 @@ impl Flow {
                 self.arm_retransmit(cx);
             }
         }
-        turn
-    }
-
-    /// The common case: nothing to send but new data, FIN and acknowledgements, and no recovery, ECN, probe or reset. Functions with
-    /// `PLAIN` are compiled once for it.
-    #[inline(always)]
-    fn is_plain(&self) -> bool {
-        const RARE: u32 = is::RESET | is::KEEPALIVE | is::FORCED | is::PERSIST | is::RECOVERY | is::LOSS | is::ECN;
-        let opened = (State::Established as u8..=State::TimeWait as u8).contains(&(self.state as u8));
-        opened && self.flags & RARE == 0 && self.recovery == NONE && self.snd_nxt == self.snd_max
-    }
-
-    /// Sends in all other cases. An error is a turn that has ended with what was sent.
-    #[inline(never)]
-    fn output_rare(
-        &mut self,
-        cx: &mut Context<'_>,
-        from: &Sources<'_>,
-        out: &mut impl Output,
-    ) -> Result<SendOutcome, SendOutcome> {
-        let done = |sent: bool| Err(if sent { SendOutcome::Done } else { SendOutcome::NoRoom });
-        if self.has(is::RESET) {
-            return done(self.send_reset(cx, from, out));
-        }
-        match self.state {
-            State::Closed | State::Datagrams => return Err(SendOutcome::Done),
-            State::SynSent | State::SynReceived => return done(self.send_syn(cx, from, out)),
-            _ => {}
-        }
-        if self.has(is::KEEPALIVE) {
-            let seq = self.snd_una.wrapping_sub(1);
-            if !self.send_bare::<false>(seq, cx, from, out) {
-                return Err(SendOutcome::NoRoom);
-            }
-            self.clear(is::KEEPALIVE);
-        }
-        Ok(self.send_all::<false>(MOST_SEGMENTS, cx, from, out))
     }
 
     /// What is behind the first segment of a turn in the common case.
@@ -407,8 +402,9 @@ impl Flow {
 
     /// The window to announce: what was announced before is never taken back.
     #[inline(always)]
-    fn window(&mut self, cx: &Context<'_>) -> u16 {
-        let scale = if matches!(self.state, State::SynSent | State::SynReceived) { 0 } else { self.receive_scale() };
+    fn window<const PLAIN: bool>(&mut self, cx: &Context<'_>) -> u16 {
+        let of_syn = !PLAIN && matches!(self.state, State::SynSent | State::SynReceived);
+        let scale = if of_syn { 0 } else { self.receive_scale() };
         let edge = self.rcv_nxt.wrapping_add(cx.tunables.receive_buffer);
         self.rcv_adv = seq_max(self.rcv_adv, edge);
         let window = (self.rcv_adv.wrapping_sub(self.rcv_nxt) >> scale).min(0xffff);
@@ -419,9 +415,10 @@ impl Flow {
     }
 
     #[inline(always)]
-    fn head(&mut self, seq: u32, flags: u8, cx: &Context<'_>) -> Head {
-        let window = self.window(cx);
-        let echo = if self.has(is::ECHO) && flags & flag::SYN == 0 { flag::ECE } else { 0 };
+    fn head<const PLAIN: bool>(&mut self, seq: u32, flags: u8, cx: &Context<'_>) -> Head {
+        let window = self.window::<PLAIN>(cx);
+        // Without ECN nothing is echoed.
+        let echo = if !PLAIN && self.has(is::ECHO) && flags & flag::SYN == 0 { flag::ECE } else { 0 };
         self.ack_sent = self.rcv_nxt;
         self.clear(is::ACK_NOW | is::ACK_LATER);
         let ack = if flags & flag::ACK != 0 { self.rcv_nxt } else { 0 };
@@ -481,7 +478,7 @@ impl Flow {
                 flags |= flag::CWR;
             }
         }
-        let head = Head { ecn, ..self.head(plan.seq, flags, cx) };
+        let head = Head { ecn, ..self.head::<PLAIN>(plan.seq, flags, cx) };
         self.write::<PLAIN>(frame, &head, (len, sum), cx, from);
         self.count_sent::<PLAIN>(plan, cx);
         self.sent::<PLAIN>(plan, end.wrapping_add(u32::from(plan.fin)), cx);
@@ -615,7 +612,7 @@ impl Flow {
         let Some(frame) = out.frame(from.below.len() + TCP_HEADER + self.options_len::<PLAIN>(cx)) else {
             return false;
         };
-        let head = self.head(seq, flag::ACK, cx);
+        let head = self.head::<PLAIN>(seq, flag::ACK, cx);
         self.write::<PLAIN>(frame, &head, (0, 0), cx, from);
         cx.one(Count::SentPackets);
         cx.one(Count::SentAckPackets);
@@ -652,7 +649,7 @@ impl Flow {
             flags |= flag::ECE | flag::CWR;
         }
         let Some(frame) = out.frame(from.below.len() + TCP_HEADER + options.len()) else { return false };
-        let head = self.head(self.snd_una, flags, cx);
+        let head = self.head::<false>(self.snd_una, flags, cx);
         from.below.write_syn(frame, &head, &options);
         if self.snd_max == self.snd_una {
             // The first: it is answered, and waited for, from now on.
@@ -671,7 +668,7 @@ impl Flow {
     fn send_reset(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> bool {
         let options = Options::default();
         let Some(frame) = out.frame(from.below.len() + TCP_HEADER + options.len()) else { return false };
-        let head = Head { window: 0, ..self.head(self.snd_max, flag::RST | flag::ACK, cx) };
+        let head = Head { window: 0, ..self.head::<false>(self.snd_max, flag::RST | flag::ACK, cx) };
         from.below.write_tcp(frame, &head, &options, (0, 0));
         cx.one(Count::SentPackets);
         cx.one(Count::SentControlPackets);

@@ -3,7 +3,7 @@
 use super::{Context, Instant};
 use crate::{
     counters::{Count, Counters},
-    flow::{Flow, State, is},
+    flow::{Flow, is},
     scenario::Tunables,
 };
 
@@ -60,10 +60,16 @@ impl Flow {
             let first = if self.rttvar > 0 { AFTER_LOST_SYN } else { FIRST_RTO };
             first.max(tunables.minimum_rto_ns)
         } else {
-            let us = u64::from(self.srtt) + 4 * u64::from(self.rttvar);
-            (us << 10).max(tunables.minimum_rto_ns)
+            self.measured_rto_ns(tunables)
         };
         (rto << self.backoff.min(16)).min(LONGEST_RTO)
+    }
+
+    /// The same by what was measured, without time-outs in a row.
+    #[inline]
+    fn measured_rto_ns(&self, tunables: &Tunables) -> u64 {
+        let us = u64::from(self.srtt) + 4 * u64::from(self.rttvar);
+        (us << 10).max(tunables.minimum_rto_ns)
     }
 
     /// Waits for an acknowledgement of what is in flight: until the time-out, or until a tail loss probe (RFC 8985 section
@@ -75,21 +81,20 @@ impl Flow {
 
     #[inline]
     fn arm_retransmit_from(&mut self, now: Instant, tunables: &Tunables) {
-        let rto = self.rto_ns(tunables);
+        const LOST: u32 = is::RECOVERY | is::LOSS | is::PROBED;
         self.clear(is::PROBE | is::REORDER);
-        let may_probe = self.has(is::SACK)
-            && !self.any(is::RECOVERY | is::LOSS | is::PROBED)
-            && self.backoff == 0
-            && self.srtt > 0
-            && !matches!(self.state, State::SynSent | State::SynReceived);
-        let mut wait = rto;
-        if may_probe {
+        let may_probe = self.srtt > 0 && self.backoff == 0 && self.flags & (is::SACK | LOST) == is::SACK;
+        let wait = if may_probe {
+            debug_assert!(self.is_synchronized(), "the handshake's end gives the first round trip");
             // The peer may hold the acknowledgement of a lone segment back.
             let delayed = if self.in_flight() <= u32::from(self.mss) { 200_000_000 } else { 0 };
             // Instead of the time-out, if that would come first.
             self.set(is::PROBE);
-            wait = rto.min(LEAST_PROBE.max(u64::from(self.srtt) << 11) + delayed);
-        }
+            let probe = LEAST_PROBE.max(u64::from(self.srtt) << 11) + delayed;
+            self.measured_rto_ns(tunables).min(probe).min(LONGEST_RTO)
+        } else {
+            self.rto_ns(tunables)
+        };
         self.wait_until(now.tick_in(wait));
     }
 }
