@@ -29,9 +29,9 @@ pub struct BondMember {
 /// A member's state by LACP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lacp {
-    /// Of this end.
+    /// State of this end (IEEE 802.1AX: actor).
     pub actor: LacpState,
-    /// Of the other end.
+    /// State of the other end (IEEE 802.1AX: partner).
     pub partner: LacpState,
     /// MAC address of the system at the other end; zeros if none has answered.
     pub partner_system: [u8; 6],

@@ -48,7 +48,7 @@ pub struct Burst {
     tail: usize,
     /// A device has just written them.
     received: bool,
-    /// Those of the last `alloc`, of which there is no other pointer.
+    /// Packets of the last `alloc`, of which there is no other pointer.
     fresh: Range<usize>,
     /// Bytes that each of them has room for.
     room: usize,
@@ -309,7 +309,7 @@ impl Burst {
         unsafe { head(self.packets[self.head..self.tail][index]) }
     }
 
-    /// The same bytes, to be changed; none if they may have other users, as on a loopback.
+    /// The bytes that [`Self::head`] gives, to be changed; none if they may have other users, as on a loopback.
     ///
     /// # Panics
     /// If there is no such packet.
@@ -397,7 +397,7 @@ impl Burst {
         taken
     }
 
-    /// The same for the first `count` packets. Those behind them of the last `alloc` may still be written.
+    /// Sends the first `count` packets. Packets of the last `alloc` behind them may still be written.
     ///
     /// # Panics
     /// If it holds fewer.

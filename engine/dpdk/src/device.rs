@@ -22,7 +22,7 @@ pub enum Device {
     Loopback,
     /// Takes packets and gives none.
     Null,
-    /// The same by DPDK's own driver, net_null, which frees packets one by one: to compare with programs that send on it.
+    /// A discard port by DPDK's own driver, net_null, which frees packets one by one: to compare with programs that send on it.
     NetNull,
     /// PCI functions and kernel interfaces that are one link by LACP (IEEE 802.1AX).
     Bond(Vec<Device>),

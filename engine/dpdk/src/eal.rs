@@ -105,7 +105,7 @@ struct MainLcore {
     /// Id of the main lcore. DPDK takes it for the number of a CPU and allocates memory from the NUMA node of that CPU, whatever CPUs the
     /// lcore runs on.
     lcore: usize,
-    /// That NUMA node.
+    /// The NUMA node.
     node: usize,
 }
 

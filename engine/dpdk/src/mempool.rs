@@ -53,7 +53,7 @@ impl Mempool {
         Self::on_node(eal, None, what, count, room)
     }
 
-    /// The same on a NUMA node, if one is given.
+    /// Makes a pool on a NUMA node, if one is given.
     pub fn on_node(eal: &Eal, node: Option<usize>, what: &str, count: u32, room: usize) -> Result<Self, Error> {
         Self::make(eal, what, count, room, |name, cache, data_room| {
             // SAFETY: the environment is up and the name is a C string.
@@ -61,8 +61,8 @@ impl Mempool {
         })
     }
 
-    /// The same as one piece of memory without gaps, which an AF_XDP socket can use. With hugepages, no buffer crosses from
-    /// a page to the next: there may be some fewer.
+    /// Makes a pool as one piece of memory without gaps, which an AF_XDP socket can use. With hugepages, no buffer crosses from a page to
+    /// the next: there may be some fewer.
     pub fn in_one_piece(eal: &Eal, node: Option<usize>, what: &str, count: u32, room: usize) -> Result<Self, Error> {
         Self::make(eal, what, count, room, |name, cache, data_room| {
             // SAFETY: the environment is up and the name is a C string.

@@ -60,7 +60,7 @@ pub(crate) struct Statistics {
 }
 
 impl Statistics {
-    /// Of a socket; none from a descriptor that is no AF_XDP socket.
+    /// Reads the statistics of a socket; none from a descriptor that is no AF_XDP socket.
     pub(crate) fn read(socket: &OwnedFd) -> io::Result<Self> {
         option(socket.as_raw_fd(), SOL_XDP, XDP_STATISTICS)
     }
