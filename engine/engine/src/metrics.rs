@@ -89,7 +89,7 @@ pub fn page(engine: &Arc<Engine>, format: Format) -> Result<Page, fmt::Error> {
     Ok(Page { body, format, ended })
 }
 
-/// Of runs with the same labels the one prepared last: a page has each series once.
+/// The runs on a page: of runs with the same labels only the one prepared last, so that a page has each series once.
 fn shown(runs: Vec<Arc<Held>>) -> Vec<Arc<Held>> {
     let mut shown: BTreeMap<_, Arc<Held>> = BTreeMap::new();
     for held in runs {
@@ -101,7 +101,7 @@ fn shown(runs: Vec<Arc<Held>>) -> Vec<Arc<Held>> {
     shown.into_values().collect()
 }
 
-/// One scrape: the runs there were when it began.
+/// A scrape, with the runs that existed when it began.
 #[derive(Clone)]
 struct Scrape {
     engine: Arc<Engine>,

@@ -10,7 +10,7 @@ pub fn allowed() -> anyhow::Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect())
 }
 
-/// One CPU of each core. The other threads of these cores must be allowed, too, so that nothing else runs there.
+/// The first CPU of each core. The core's other threads must be allowed, too, so that nothing else runs there.
 pub fn first_of_each_core(
     cpus: &[usize],
     allowed: &[usize],

@@ -255,7 +255,7 @@ pub struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
-    /// One for this process.
+    /// A resolver for this process.
     pub fn new(ports: &'a [Asked], network_status: Option<&'a Path>, claimed_devices: Option<&'a Path>) -> Self {
         let claims = Claims::new(claimed_devices);
         Self { ports, network_status, claims, variable: &|name| std::env::var(name).ok(), limit: STATUS_LIMIT }

@@ -27,7 +27,7 @@ const PACKET_OVERHEAD: usize = 32;
 pub struct CaptureSpec {
     /// Which packets.
     pub filter: Program,
-    /// One way, or both.
+    /// The direction to copy; none: both.
     pub direction: Option<Direction>,
     /// Bytes of each packet at most.
     pub snap_len: usize,

@@ -71,7 +71,7 @@ pub(super) struct Timescale {
 }
 
 impl Timescale {
-    /// One that only its owner sets.
+    /// A time scale that only its owner sets.
     pub(super) fn new(offset: i64) -> Self {
         Self { offset: AtomicI64::new(offset), ..Self::default() }
     }
@@ -171,7 +171,7 @@ impl Clock {
     /// Frequency tolerance of the time stamp counter's crystal, in parts per billion: IEEE 802.3 and common practice allow 50 ppm; the rest
     /// is the error of measuring its frequency.
     const COUNTER_TOLERANCE_PPB: u32 = 60_000;
-    /// The same of the system's monotonic clock, which the kernel slews by up to 500 ppm (adjtimex(2)).
+    /// Frequency tolerance of the system's monotonic clock, which the kernel slews by up to 500 ppm (adjtimex(2)).
     const SYSTEM_TOLERANCE_PPB: u32 = 560_000;
     /// By how much the frequencies of two crystals change against each other within seconds, at most: crystals are specified to change by less
     /// than 1 ppm for each kelvin.

@@ -157,7 +157,7 @@ fn tick_ns(scale: u64) -> u64 {
 }
 
 impl DeviceClock {
-    /// One of which nothing is known. Its rate and that of the monotonic clock change against each other by at most `wander_ppb`.
+    /// A clock without readings yet. Its rate and that of the monotonic clock change against each other by at most `wander_ppb`.
     fn new(wander_ppb: u64) -> Self {
         let known = Known { readings: VecDeque::with_capacity(KEPT), line: None, wander_ppb };
         Self { published: Snapshot::default(), known: Mutex::new(known) }

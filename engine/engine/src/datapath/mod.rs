@@ -82,8 +82,8 @@ impl Datapath {
         Self::open_at(config, Placement::OwnCpus)
     }
 
-    /// The same with workers that have no CPUs of their own: they run where the calling thread may, and `worker_cpus` only numbers
-    /// them. To count what more workers than CPUs do, not to measure time.
+    /// Opens the data path with workers that have no CPUs of their own: they run where the calling thread may, and `worker_cpus` only
+    /// numbers them. It serves to count what more workers than CPUs do, not to measure time.
     pub fn open_without_own_cpus(config: Config) -> Result<Self, OpenError> {
         Self::open_at(config, Placement::Together)
     }
@@ -272,7 +272,7 @@ impl Datapath {
         ports.map(|(index, port)| (port.config.name.as_str(), self.slow.neighbor_moves(PortIndex(index))))
     }
 
-    /// Of ports whose device stamps packets, by name: by how much its time stamps may be off now, if that is known.
+    /// Ports with a device that stamps packets, by name, and the greatest error of its time stamps now, if that is known.
     pub fn stamp_bounds(&self) -> impl Iterator<Item = (&str, Option<u64>)> {
         let stamping =
             |port: &OpenPort| port.device_clock.as_ref().map(|clock| clock.bound_ns(self.opened.clock.mono_ns()));

@@ -34,7 +34,7 @@ const IN_CACHE: u32 = 384;
 pub(super) struct OpenPort {
     pub(super) config: PortConfig,
     pub(super) port: Port<Started>,
-    /// Of its device, if that stamps packets.
+    /// Clock of the port's device, if that stamps packets.
     pub(super) device_clock: Option<Arc<DeviceClock>>,
     /// The workers that serve it: those of its group, or all.
     pub(super) group: WorkerRange,

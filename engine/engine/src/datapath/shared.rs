@@ -90,7 +90,7 @@ pub(super) struct QueueShare {
     pub(super) rx_packets: Counter,
     pub(super) rx_bytes: Counter,
     pub(super) foreign: Counter,
-    /// Of them, for another station by their destination MAC.
+    /// Foreign packets for another station by their destination MAC.
     pub(super) other_mac: Counter,
     /// Times nothing was read because a worker that keeps sequences was behind.
     pub(super) receive_waits: Counter,

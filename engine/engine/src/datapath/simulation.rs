@@ -37,7 +37,7 @@ use super::{
 
 /// From a frame's departure to its arrival.
 const PATH_NS: u64 = 10_000;
-/// Of initial sequence numbers: the same plan gives the same packets.
+/// Seed of initial sequence numbers: the same plan gives the same packets.
 const SEED: u128 = 1;
 /// Slots of the two runs that a simulation is: of streams, and of flows.
 const STREAMS: usize = 0;
@@ -120,7 +120,7 @@ pub struct Simulation {
     marks: VecDeque<u64>,
     /// By mark that has passed, and worker: flows of clients that were established.
     established: Vec<Vec<u64>>,
-    /// Of the instant that was simulated last.
+    /// Packets of the instant that was simulated last.
     packets: VecDeque<SimulatedPacket>,
 }
 

@@ -34,7 +34,7 @@ pub enum PortDevice {
     Loopback,
     /// Takes every packet and receives nothing.
     Null,
-    /// The same by DPDK's own driver: for benchmarks, beside programs that send on it.
+    /// A discard port by DPDK's own driver, net_null: for benchmarks, beside programs that send on it.
     NetNull,
     /// A loopback on which this process receives, by `Datapath::outlet`: to look at packets as they leave.
     Outlet,
@@ -138,7 +138,7 @@ pub struct WorkerGroup {
 pub struct Config {
     /// The ports; at least one.
     pub ports: Vec<PortConfig>,
-    /// One worker for each, pinned to it; 1 to 255.
+    /// CPUs of workers, which are pinned to them; 1 to 255 CPUs.
     pub worker_cpus: Vec<usize>,
     /// Which workers serve which ports: every port and every worker is in one group. Empty: all workers serve all ports.
     pub worker_groups: Vec<WorkerGroup>,
@@ -175,7 +175,7 @@ pub struct PortInfo {
     pub offloads: Offloads,
     /// Workers that serve it: those of its group, or all.
     pub workers: WorkerRange,
-    /// Those of them that transmit on it.
+    /// Workers of `workers` that transmit on the port.
     pub tx_workers: Vec<WorkerIndex>,
     /// The workers that receive from it, by receive queue.
     pub rx_workers: Vec<WorkerIndex>,
@@ -368,9 +368,9 @@ pub struct StatefulSpec {
 /// By which neighbors the MACs of a port's `PortLink` and `Neighbours` were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkHops {
-    /// Of servers that clients connect to, and of the remote ends of their tunnels, each by its address.
+    /// Next hops of servers that clients connect to and of the remote ends of their tunnels, by address.
     pub servers: BTreeMap<Address, Hop>,
-    /// Of all others, over IPv4 and IPv6.
+    /// Next hops of all other destinations, over IPv4 and IPv6.
     pub others: [Option<Hop>; 2],
 }
 
@@ -434,7 +434,7 @@ pub struct RecordsState {
     pub omitted: u64,
     /// Where no file was asked for, records that at least one watcher was given.
     pub delivered: u64,
-    /// The same, that none was: there was no watcher, or all were too slow.
+    /// Records that no reader received: there was none, or all were too slow.
     pub undelivered: u64,
     /// Why there is no file, or will be none.
     pub problem: Option<String>,
@@ -447,13 +447,13 @@ pub struct TemplateCounters {
     pub name: String,
     /// What it is counted under.
     pub group: String,
-    /// Of its clients, or of its servers.
+    /// Whether these are the template's clients; else its servers.
     pub client: bool,
     /// Flows, those in TIME-WAIT not among them.
     pub open: u64,
     /// In the order of `spate_stateful::COUNTERS`.
     pub counts: Vec<u64>,
-    /// Of them, those of the warm-up: what each worker had counted in its first iteration after it.
+    /// Counters of the warm-up: what each worker had counted in its first iteration after it.
     pub warmup: Vec<u64>,
     /// Counters of its program.
     pub programs: Vec<ProgramCounter>,
@@ -466,7 +466,7 @@ pub struct ProgramCounter {
     pub name: String,
     /// From the start on.
     pub count: u64,
-    /// Of it, in the warm-up.
+    /// The part of `value` that was counted in the warm-up.
     pub warmup: u64,
 }
 
@@ -475,9 +475,9 @@ pub struct ProgramCounter {
 pub struct Steering {
     /// The worker.
     pub worker: WorkerIndex,
-    /// Of its own clients' flows, which arrived where they were computed to.
+    /// Packets of this worker's clients' flows, which arrived where RSS was computed to bring them.
     pub rss: u64,
-    /// Of servers' flows, which are where their clients' packets arrive.
+    /// Packets of servers' flows, which are placed where their clients' packets arrive.
     pub placed: u64,
     /// Given to the worker that has the flow.
     pub handed_off: u64,
@@ -495,7 +495,7 @@ pub struct TemplateTimes {
 }
 
 impl TemplateCounters {
-    /// One of them.
+    /// The value of one counter.
     pub fn get(&self, count: Count) -> u64 {
         self.counts[count as usize]
     }
@@ -567,7 +567,7 @@ pub struct PortCounters {
     pub rx_errors: u64,
     /// Read, without a trailer of any run here.
     pub foreign_packets: u64,
-    /// Of them, for another station by their destination MAC.
+    /// Foreign packets for another station by their destination MAC.
     pub other_mac_packets: u64,
     /// Received and sent back; in `tx_packets` too.
     pub reflected_packets: u64,

@@ -133,7 +133,7 @@ impl Run {
 }
 
 impl NextHops {
-    /// Of a run on ports with these names; none so far.
+    /// Next hops of a run on ports with these names; it has none so far.
     pub(in crate::datapath) fn new(ports: Vec<String>) -> Self {
         Self { ports, streams: Vec::new(), links: Vec::new() }
     }

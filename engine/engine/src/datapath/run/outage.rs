@@ -25,7 +25,7 @@ pub struct Outage {
     pub phase_began_at_ns: u64,
     /// Times without an arrival, and what is known of others.
     pub silence: Silence,
-    /// Of one that other engines may know more of: when packets were due to be sent here; none: none were.
+    /// When packets were due to be sent here, of a stream that other engines may have sent, too; none: none were.
     pub sent: Option<Span>,
 }
 

@@ -127,7 +127,7 @@ impl Rates {
         Self { streams, templates: templates.map(TemplateRate::of).collect(), factor: None }
     }
 
-    /// Those of streams, in the order of `RunSpec::streams`.
+    /// Rates of streams, in the order of `RunSpec::streams`.
     pub fn streams(&self) -> &[StreamRate] {
         &self.streams
     }

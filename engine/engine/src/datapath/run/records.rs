@@ -125,7 +125,7 @@ struct Shared {
 struct Outcome {
     written: u64,
     omitted: u64,
-    /// Of those written, records that can be read although the file is not finished.
+    /// Records among those written that can be read although the file is not finished.
     readable: u64,
     problem: Option<String>,
 }

@@ -21,7 +21,7 @@ pub(in crate::datapath) struct Reference {
 }
 
 impl Stamps {
-    /// Of a run of `engines` engines; `walls_agree`: their wall clocks are known to agree.
+    /// The reference clock of a run on `engines` engines; `walls_agree`: their wall clocks are known to agree.
     pub(in crate::datapath) fn new(engines: u32, walls_agree: bool, clock: &Clock) -> Self {
         if engines <= 1 || walls_agree {
             return Self::Wall;

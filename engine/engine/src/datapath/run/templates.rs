@@ -16,7 +16,7 @@ use crate::index::{PortIndex, TemplateIndex, WorkerIndex};
 #[derive(Debug, Default)]
 pub(in crate::datapath) struct Templates {
     pub(in crate::datapath) sides: Vec<Side>,
-    /// Those that emulate, and what they count of frames for each other, if they give each other any.
+    /// Workers that emulate flows, and their counters of frames handed to each other, if they hand off any.
     pub(in crate::datapath) workers: Vec<(WorkerIndex, Option<Arc<HandoffShare>>)>,
     /// Its clients and servers talk to each other alone, over TCP: both sides of all templates are here.
     pub(in crate::datapath) among_themselves: bool,
@@ -39,7 +39,7 @@ pub(in crate::datapath) struct Side {
     pub(in crate::datapath) limited: bool,
     /// Names of its program's counters.
     pub(in crate::datapath) programs: Box<[String]>,
-    /// Of each of those workers.
+    /// Counters, one for each of those workers.
     pub(in crate::datapath) counters: Vec<Arc<Counters>>,
 }
 

@@ -339,7 +339,7 @@ pub enum NoNextHop {
 }
 
 impl NoNextHop {
-    /// The same of a packet of a user's, who can write the destination MAC into it.
+    /// The same text about a packet that a user wrote, and can write the destination MAC into.
     pub fn of_a_written_packet(&self) -> String {
         match self {
             Self::NoAddress | Self::NoRoute { .. } => format!("{self}, or the packet a destination MAC"),

@@ -29,7 +29,7 @@ use crate::index::{PortIndex, WorkerIndex};
 
 /// Room for frames from each worker, and to one: some hundred frames.
 const RING_BYTES: usize = 128 << 10;
-/// Of Ethernet, without VLAN tags.
+/// Bytes of an Ethernet header without VLAN tags.
 const HEADER_BYTES: usize = 14;
 /// Events of a ping that wait for its reader.
 const PING_EVENTS: usize = 1024;

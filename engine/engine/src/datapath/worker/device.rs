@@ -111,7 +111,7 @@ pub(in crate::datapath) trait Packets<D: Device> {
     /// Makes packets as long as `lens` says and gives the bytes of each, up to a multiple of 64, and the note of its buffer: what its
     /// writer left there, or 0 if the buffer's bytes from the 65th on are not what that writer left, too.
     fn noted_mut<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = (&'a mut [u8], &'a mut u64)>;
-    /// The same for packets of at most 64 bytes.
+    /// The bytes of packets of at most 64 bytes each.
     fn pieces_mut<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8; 64]>;
     /// Writes whole packets of at most 64 bytes.
     fn fill(&mut self, first: usize, pieces: &[[u8; 64]], lens: &[u16]);
@@ -139,9 +139,9 @@ pub(in crate::datapath) trait Packets<D: Device> {
     fn lens_and_fetch<const LINES: usize>(&self, lens: &mut [u32; BURST]);
     /// Offers all packets to the device, in order. Returns how many it took from the front.
     fn send(&mut self, queue: &mut D::Tx) -> usize;
-    /// The same for the first `count` packets.
+    /// Sends the first `count` packets.
     fn send_first(&mut self, queue: &mut D::Tx, count: usize) -> usize;
-    /// The same for packets of which something may be left to the device.
+    /// Sends the first `count` packets, which may leave checksums and segmentation to the device.
     fn send_unfinished(&mut self, queue: &mut D::Tx, count: usize) -> Offered;
     /// Frees what it holds and reads what has arrived. Returns how many packets that is.
     fn receive(&mut self, queue: &mut D::Rx) -> usize;

@@ -57,7 +57,7 @@ impl<D: Device> Egress<D> {
         taken
     }
 
-    /// The same for the first `count` packets of a burst.
+    /// Sends the first `count` packets of a burst.
     #[inline]
     pub(super) fn send_first(
         &mut self,
@@ -72,7 +72,7 @@ impl<D: Device> Egress<D> {
         taken
     }
 
-    /// The same for packets of which something may be left to the device. `departed` is called with the number of frames that it took.
+    /// Sends packets that may leave checksums and segmentation to the device. `departed` is called with the number of frames that it took.
     #[inline]
     pub(super) fn send_unfinished(
         &mut self,

@@ -87,7 +87,7 @@ pub(super) struct ReceiveQueue<D: Device = Dpdk> {
     pub(super) share: Arc<QueueShare>,
     /// MAC address of the port's station; none: frames for any address are taken.
     pub(super) mac: Option<[u8; 6]>,
-    /// Of the port's device, if that stamps packets.
+    /// Clock of the port's device, if that stamps packets.
     pub(super) device_clock: Option<Arc<DeviceClock>>,
 }
 
@@ -113,7 +113,7 @@ pub(super) struct Worker<D: Device = Dpdk> {
     reclaim: Producer<Reclaim<D>>,
     /// By slot.
     runs: Vec<Option<Box<WorkerRun<D>>>>,
-    /// One more than the last slot that is taken: the lowest free one is taken first.
+    /// End of the slots in use; the lowest free slot is taken first.
     reach: usize,
     /// The sources that they have something for.
     active: Active,
@@ -165,7 +165,7 @@ impl<D: Device> Worker<D> {
         }
     }
 
-    /// One iteration of the loop, after one at the monotonic instant `last`. Returns the instant at which it was.
+    /// An iteration of the loop, after one at the monotonic instant `last`. Returns its own instant.
     #[inline(always)]
     fn pass(&mut self, last: u64) -> u64 {
         // The clock is read before commands are: a command that takes effect at an instant is in the queue before that

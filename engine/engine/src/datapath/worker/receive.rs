@@ -219,8 +219,8 @@ fn offer<D: Device>(
     }
 }
 
-/// The same for a whole burst of a queue whose device stamps packets: each has arrived at its own instant, and is offered by itself. Returns
-/// how many are not stamped. A function of its own, so that bursts without time stamps pay nothing for it.
+/// Offers a whole burst of a queue whose device stamps packets: each has arrived at its own instant, and is offered by itself. Returns the
+/// number of packets without a time stamp. It is a function of its own, so that bursts without time stamps pay nothing for it.
 #[inline(never)]
 fn offer_stamped<D: Device>(
     reading: &Reading<'_, D>,

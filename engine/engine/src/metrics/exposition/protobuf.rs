@@ -22,7 +22,7 @@ pub struct MetricFamily {
     /// Which value its metrics have.
     #[prost(enumeration = "Kind", tag = "3")]
     pub r#type: i32,
-    /// One for each set of labels.
+    /// Metrics of the family, one for each set of labels.
     #[prost(message, repeated, tag = "4")]
     pub metric: Vec<Metric>,
 }
@@ -50,7 +50,7 @@ pub struct Metric {
     /// The value of a counter.
     #[prost(message, optional, tag = "3")]
     pub counter: Option<Value>,
-    /// That of a histogram.
+    /// Value of a histogram.
     #[prost(message, optional, tag = "7")]
     pub histogram: Option<Histogram>,
 }

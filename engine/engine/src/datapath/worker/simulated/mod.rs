@@ -66,7 +66,7 @@ impl Packet {
         &mut self.buffer
     }
 
-    /// The same, and its note.
+    /// Sets the length as [`Self::write`] does, and returns the packet's note, too.
     fn write_noted(&mut self, len: usize) -> (&mut [u8], &mut u64) {
         self.write(len);
         (&mut self.buffer, &mut self.note)
@@ -77,7 +77,7 @@ impl Packet {
         &self.buffer[..self.len]
     }
 
-    /// The same, as a device that stamps it receives it.
+    /// The packet as a device receives it that stamps it.
     #[cfg(test)]
     pub(in crate::datapath) fn stamped(self, stamp: u64) -> Self {
         Self { stamp: Some(stamp), ..self }
@@ -201,7 +201,7 @@ pub(in crate::datapath) struct Sent {
 pub(in crate::datapath) struct TxEnd {
     port: usize,
     now_ns: Rc<Cell<u64>>,
-    /// None: it takes everything.
+    /// Speed of the device; none: it takes everything.
     speed: Rc<Cell<Option<Speed>>>,
     /// When it has sent all that it took.
     free_at_ns: u64,

@@ -61,7 +61,7 @@ impl World {
         Self::with_clocks(workers, &vec![None; ports], commands, poll_ns)
     }
 
-    /// The same with the clocks of those ports whose device stamps packets.
+    /// A world in which the devices of some ports stamp packets, by these clocks.
     pub(in crate::datapath) fn with_clocks(
         workers: usize,
         clocks: &[Option<Arc<DeviceClock>>],
@@ -186,7 +186,7 @@ impl Lane {
         self.due_ns.get().min(arrival)
     }
 
-    /// One pass of its loop. What it sends.
+    /// Runs one pass of the worker's loop. Returns what it sends.
     fn pass(&mut self, now_ns: u64) -> Vec<Sent> {
         self.due_ns.set(now_ns);
         self.last_ns = self.worker.pass(self.last_ns);

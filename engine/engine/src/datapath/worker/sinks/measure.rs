@@ -137,13 +137,13 @@ pub(in crate::datapath) struct RunReceive {
     pub(in crate::datapath) owners: Arc<[Owner]>,
     /// Workers of all engines that send the run.
     pub(in crate::datapath) senders: usize,
-    /// Those of this engine, whose clock is this one's.
+    /// Senders of this engine, which share its clock.
     pub(in crate::datapath) here: Range<usize>,
     /// What the run's time stamps are by.
     pub(in crate::datapath) timescale: Arc<Timescale>,
     /// The wall clocks of the other engines are known to agree with this one's, which time stamps are by.
     pub(in crate::datapath) clocks_agree: bool,
-    /// Of the sequences this worker owns.
+    /// Trackers of the sequences that this worker owns.
     pub(in crate::datapath) trackers: Box<[Tracker]>,
     /// By (tracker, receiving worker), for streams that several workers receive; else empty.
     pub(in crate::datapath) queues: Box<[Queue]>,
@@ -241,7 +241,7 @@ impl Handed {
 
 #[cfg(test)]
 impl Handed {
-    /// One that arrived at an instant, and is no packet of any run.
+    /// A packet that arrived at an instant, and belongs to no run.
     pub(in crate::datapath::worker) fn at(at_ns: u64) -> Self {
         let trailer = Trailer { run_tag: 0, stream: 0, sender: 0, measured: false, sequence: 0, timestamp: 0 };
         Self { slot: 0, port: 0, tag: None, bytes: 0, at_ns, trailer }

@@ -18,7 +18,7 @@ pub(in crate::datapath::worker) struct Reflect {
     port: usize,
     /// Slots of runs that send packets of the port back.
     slots: Vec<usize>,
-    /// That which sends the burst back that is received.
+    /// The reflection that sends the received burst back.
     reflection: Option<Reflection>,
 }
 

@@ -255,7 +255,7 @@ impl<D: Device> Segments<D> {
         taken
     }
 
-    /// The same where something is left to the device. Returns how many packets leave on the wire.
+    /// Sends frames that leave checksums or segmentation to the device. Returns the number of packets on the wire.
     #[inline(never)]
     fn send_unfinished(&mut self, egress: &mut Egress<D>) -> usize {
         let (bytes, cuts) = (&self.bytes[self.sent..], &self.cuts[self.sent..]);
@@ -329,7 +329,7 @@ impl<D: Device> Room<'_, D> {
         self.take_from(pool, most, len)
     }
 
-    /// The same from a pool, at most this many.
+    /// Takes packets from a pool, at most this many.
     fn take_from(&mut self, pool: &D::Pool, most: usize, len: usize) -> bool {
         let segments = &mut *self.segments;
         if segments.written > 0 {

@@ -54,7 +54,7 @@ pub(super) trait Source<D: Device> {
     /// Past the grace it gives up.
     fn settle(&mut self, run: &mut WorkerRun<D>, ending: &mut Ending<'_, D>, outlet: &mut Outlet<D>) -> bool;
 
-    /// The same of what a run has for it on no port in particular.
+    /// Whether what a run has for the source on no port in particular is over.
     fn is_over(_run: &mut WorkerRun<D>, _now: u64) -> bool {
         true
     }
@@ -141,7 +141,7 @@ macro_rules! register {
                 sent
             }
 
-            /// The same of those that belong to no run.
+            /// Lets the sources send that belong to no run.
             pub(super) fn send_unlimited(&mut self, pass: &mut Pass<'_, D>, outlet: &mut Outlet<D>) -> usize {
                 let mut sent = 0;
                 $(if !$source::<D>::OF_RUNS {
@@ -150,7 +150,7 @@ macro_rules! register {
                 sent
             }
 
-            /// The same of the one with a number, below `COUNT`, if it belongs to runs.
+            /// Lets the source with a number below `COUNT` send, if it belongs to runs.
             pub(super) fn send_one(
                 &mut self,
                 number: usize,

@@ -154,7 +154,7 @@ pub(in crate::datapath) struct Replay<D: Device = Dpdk> {
     /// `tempo` is at the packet with this number, over all starts, which has this length.
     number: u64,
     len: Option<usize>,
-    /// That packet is the first since the start.
+    /// Whether the next packet is the first since the start.
     first: bool,
     /// It has ended, or waits for its start.
     over: bool,

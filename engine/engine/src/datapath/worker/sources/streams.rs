@@ -65,7 +65,7 @@ pub(in crate::datapath) struct Copies {
 }
 
 impl Copies {
-    /// Of streams, if they are such.
+    /// Copies of these streams, if they are such.
     pub(in crate::datapath) fn of(streams: &[SendStream]) -> Option<Self> {
         let index = streams.first()?.index;
         let follow = streams.iter().enumerate().all(|(position, stream)| stream.index == index + position);
@@ -390,8 +390,8 @@ impl<D: Device> Streams<D> {
 }
 
 impl<D: Device> PortRun<D> {
-    /// One worker's part of the streams of a port: of their packets those that `share` gives it, at the times of `timings`, by stream.
-    /// `prebuild` makes those that are built beforehand.
+    /// A worker's part of the streams of a port: the packets that `share` gives it, at the times of `timings`, by stream. `prebuild` makes
+    /// the packets that are built before the run.
     pub(in crate::datapath) fn new<E>(
         port: usize,
         streams: &Arc<[SendStream]>,
