@@ -24,7 +24,7 @@ use crate::{
 /// Which frames are for an [`crate::Interface`]. It may let through too much, never too little.
 #[derive(Clone, Debug)]
 pub struct Interest {
-    /// Of the port.
+    /// VLAN tags of the port.
     tags: Tags,
     /// In these tags.
     here: Stations,
@@ -44,7 +44,7 @@ struct Stations {
     v6: Vec<[u8; 16]>,
     /// The groups of `v6`, and all nodes.
     groups: Vec<[u8; 16]>,
-    /// Of emulated stations.
+    /// Addresses of emulated stations.
     ranges: AddressRanges,
     /// By the port's protocols, in the port's tags.
     wanted: Wanted,
@@ -166,7 +166,8 @@ impl Stations {
         self.v4.contains(address) || self.ranges.contains(Address::v4(u32::from_be_bytes(*address)))
     }
 
-    /// Of an ICMPv6 packet. Groups of emulated stations are too many to be compared: what is asked for is.
+    /// Whether an ICMPv6 packet concerns the port. Groups of emulated stations are too many to be compared: the target of a solicitation is
+    /// compared instead.
     #[inline]
     fn concerns_v6(&self, packet: &[u8]) -> bool {
         let address = |at: usize| packet.get(at..)?.first_chunk::<16>();

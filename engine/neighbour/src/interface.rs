@@ -30,7 +30,7 @@ pub struct Config {
     pub addresses: Vec<Prefix>,
     /// Where IPv4 packets go that are for no subnet of its own.
     pub gateway_v4: Option<Ipv4Addr>,
-    /// The same of IPv6.
+    /// Gateway over IPv6.
     pub gateway_v6: Option<Ipv6Addr>,
     /// Multicast groups that it receives.
     pub groups: Vec<Group>,
@@ -44,7 +44,7 @@ pub enum ConfigError {
     /// Too many.
     #[error("{0} addresses; a port can have {MOST_ADDRESSES}")]
     TooManyAddresses(usize),
-    /// The same address again.
+    /// An address is given twice.
     #[error("address {0} is given twice; give each once")]
     Twice(IpAddr),
     /// Not on the link.
@@ -58,7 +58,7 @@ pub enum ConfigError {
         "group {0} is no multicast address that hosts report; must be in 224.0.0.0/4 or ff00::/8, and not 224.0.0.1, ff02::1 or of a scope within a host"
     )]
     NoGroup(IpAddr),
-    /// The same group again.
+    /// A group is given twice.
     #[error("group {0} is given twice; give all of its sources at once")]
     GroupTwice(IpAddr),
     /// A source that no packet can have.
@@ -106,7 +106,7 @@ pub enum Event {
     Conflict(IpAddr, Mac),
     /// Membership is reported in this version from now on, as a querier on the link knows no other.
     Reports(&'static str),
-    /// Of the ping with this number.
+    /// Event of the ping with this number.
     Ping(u64, PingEvent),
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Link {
     pub(crate) link_local: Option<Ipv6Addr>,
     /// See `lose_outer_ethertype`.
     outer_ethertype_lost: bool,
-    /// Of emulated stations, and their owners.
+    /// Address ranges of emulated stations, and their owners.
     ranges: Vec<(u64, Range)>,
     /// The neighbours that the port, its protocols and emulated stations look for.
     pub(crate) table: Table,

@@ -55,7 +55,7 @@ pub(crate) struct EchoOf<'a> {
 }
 
 impl<'a> EchoOf<'a> {
-    /// Of a message of ICMP from its type on.
+    /// Reads a message of ICMP from its type on.
     fn read(icmp: &'a [u8]) -> Option<Self> {
         let [_, _, _, _, a, b, c, d] = *icmp.first_chunk()?;
         let (identifier, sequence) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));

@@ -85,7 +85,7 @@ pub(crate) struct Claim {
 pub(crate) struct Question {
     pub(crate) target: Target,
     pub(crate) mac: Option<Mac>,
-    /// None: the port.
+    /// The emulated station that asks; none: the port.
     pub(crate) asker: Option<Asker>,
 }
 

@@ -43,7 +43,7 @@ pub enum PingError {
 pub(crate) struct Pings {
     /// Each with its next hop.
     under_way: Vec<(Pinger, IpAddr)>,
-    /// Of the next ping.
+    /// Identifier of the next ping.
     identifier: u16,
 }
 

@@ -62,7 +62,7 @@ pub(crate) struct Query {
     pub(crate) version: Version,
     /// Answers are to be spread over this time.
     pub(crate) within_ns: u64,
-    /// None: for all groups.
+    /// The group in question; none: all groups.
     pub(crate) group: Option<IpAddr>,
 }
 
@@ -87,11 +87,11 @@ pub(crate) struct Record {
 /// What is to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// Of the newest version: records, as many as there are.
+    /// Report of the newest version, with any number of records.
     Records(Vec<Record>),
-    /// Of an older version: a member of this group.
+    /// Report of an older version: member of this group.
     Member(IpAddr, Version),
-    /// Of an older version: no member of this group any more.
+    /// Message of an older version: leaves this group.
     Leave(IpAddr),
 }
 

@@ -46,7 +46,7 @@ pub enum PingEvent {
     NoNextHop(String),
     /// The destination has replied.
     Reply {
-        /// Of the request.
+        /// Number of the request.
         sequence: u64,
         /// From when the request left to when the reply arrived.
         round_trip_ns: u64,
@@ -57,7 +57,7 @@ pub enum PingEvent {
     },
     /// A message of ICMP says why the request did not arrive.
     Error {
-        /// Of the request.
+        /// Number of the request.
         sequence: u64,
         /// The sender of the message.
         from: IpAddr,
@@ -68,7 +68,7 @@ pub enum PingEvent {
     },
     /// There was no reply in time.
     Timeout {
-        /// Of the request.
+        /// Number of the request.
         sequence: u64,
     },
     /// All requests have been sent, and nothing is waited for any more.
@@ -83,7 +83,7 @@ pub(crate) struct Pinger {
     pub(crate) from: IpAddr,
     /// Distinguishes its replies from those to others.
     identifier: u16,
-    /// Of the next request.
+    /// Number of the next request.
     sequence: u64,
     next_at_ns: u64,
     /// Where requests were sent to last.
