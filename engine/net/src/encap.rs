@@ -69,7 +69,7 @@ pub struct Around {
 }
 
 impl Encap {
-    /// None: frames stay as they are.
+    /// No encapsulation: frames stay as they are.
     pub const NONE: Self = Self {
         prefix: [0; MAX_PREFIX],
         len: 0,
@@ -108,7 +108,7 @@ impl Encap {
         Self::NONE.with_header(ethertype, carries, header)
     }
 
-    /// The same, of no tags yet, with the tunnel's own header and the EtherType of what it is over.
+    /// Adds a tunnel's own header, and the EtherType of what it is over; the encapsulation has no tags yet.
     fn with_header(self, ethertype: u16, carries: Carries, header: &[u8]) -> Self {
         let at = usize::from(self.tunnel_header());
         let mut this = Self { len: (at + header.len()) as u8, carries, ..self };
@@ -140,7 +140,7 @@ impl Encap {
         self.tags + 2 + self.ip + if self.protocol == UDP { udp::HEADER as u8 } else { 0 }
     }
 
-    /// The same within tags, of one that has none.
+    /// Puts an encapsulation without tags within these tags.
     #[must_use]
     pub fn within(mut self, tags: Tags) -> Self {
         debug_assert_eq!(self.tags, 0, "it is within tags already");

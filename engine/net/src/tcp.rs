@@ -54,7 +54,7 @@ pub struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    /// Of a TCP header, of what lies between it and the data, and of the data.
+    /// A segment of a TCP header, the options between it and the data, and the data.
     #[inline(always)]
     pub(crate) fn of(header: &[u8; HEADER], options: &'a [u8], payload: &'a [u8]) -> Self {
         let (first_timestamps, more_options) = match options.split_first_chunk::<12>() {
@@ -325,7 +325,7 @@ pub struct Head {
     pub ack: u32,
     pub flags: u8,
     pub window: u16,
-    /// Of IP: explicit congestion notification.
+    /// Explicit congestion notification of the IP header.
     pub ecn: u8,
 }
 
