@@ -57,7 +57,7 @@ pub struct About {
     pub run: String,
     /// Names of templates, by their index in records.
     pub templates: Vec<String>,
-    /// One flow in this many was recorded.
+    /// One flow of this many was recorded.
     pub one_in: u32,
 }
 
@@ -100,7 +100,7 @@ pub enum Error {
 pub struct RecordFile {
     path: PathBuf,
     partial: PathBuf,
-    /// None: finished.
+    /// The writer; none when the file is finished.
     writer: Option<SerializedFileWriter<fs::File>>,
     about: About,
     rows: Rows,

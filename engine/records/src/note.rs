@@ -65,7 +65,7 @@ pub(crate) fn groups(file: &mut File, len: u64) -> io::Result<Groups> {
 
 struct Note {
     group: RowGroupMetaData,
-    /// Of the group.
+    /// Offset of the group.
     start: u64,
 }
 
