@@ -17,7 +17,7 @@ pub const LONGEST_HELD: u64 = 8 << 20;
 pub struct Capture {
     /// What it holds.
     pub survey: Survey,
-    /// Where.
+    /// Where the packets come from.
     pub source: Source,
 }
 

@@ -11,7 +11,7 @@ pub enum Gap {
     /// The nanoseconds between them as captured. A packet that was captured before the one in front of it follows it at
     /// once.
     Captured,
-    /// One, between any two.
+    /// The same distance between any two packets.
     Even,
 }
 

@@ -55,7 +55,7 @@ pub enum Speaker {
 pub struct Said {
     /// The sender.
     pub by: Speaker,
-    /// What; at least one byte.
+    /// Bytes that were sent; at least one.
     pub bytes: Vec<u8>,
     /// Number of its first packet, from 1.
     pub packet: u64,

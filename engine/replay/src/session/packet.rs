@@ -26,7 +26,7 @@ pub(super) struct Packet<'a> {
     pub(super) flow: Flow,
     /// Bytes of the IP packet.
     pub(super) ip_len: usize,
-    /// Of TCP.
+    /// Header fields of TCP.
     pub(super) segment: Segment,
     pub(super) payload: &'a [u8],
 }
