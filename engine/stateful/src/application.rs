@@ -25,17 +25,17 @@ const MOST_INSTRUCTIONS: usize = 256;
 /// What a program works with.
 #[derive(Debug)]
 pub struct Machine<'a> {
-    /// Of the flow's side.
+    /// Program of the flow's side.
     pub program: &'a Program,
-    /// Of the scenario.
+    /// Payloads of the scenario.
     pub payloads: &'a [Payload],
     /// Queues beside flows.
     pub backlogs: &'a mut Slab<Backlog>,
-    /// Of the flow.
+    /// Variables of the flow.
     pub variables: &'a mut [i64],
-    /// Of the flow's template.
+    /// Seed of the flow's template.
     pub seed: u64,
-    /// Of the flow, if any program of the scenario waits for the end of a message.
+    /// Reader of the flow, if any program of the scenario waits for the end of a message.
     pub reader: Option<Reader<'a>>,
 }
 

@@ -56,7 +56,7 @@ pub enum TimingError {
     /// The rate of this template.
     #[error("divides by 0")]
     Denominator(usize),
-    /// Of this template or the sum up to it.
+    /// Rate of this template, or the sum of rates up to it.
     #[error("needs more than 64 bits together with those before; use rounder rates")]
     TooFine(usize),
     /// Times on the way up cannot be computed.
@@ -102,7 +102,7 @@ pub struct Arrivals {
     /// All slots before it are counted.
     passed: u64,
     turns: Turns,
-    /// Of each template, those of slots before `passed`.
+    /// Flows started of each template, in slots before `passed`.
     started: Box<[u64]>,
     limits: Box<[u64]>,
     weights: Box<[u64]>,
@@ -399,7 +399,7 @@ fn reduced(a: u64, b: u64) -> (u64, u64) {
 }
 
 impl Line {
-    /// Of `sum` slots in this many seconds; none if that exceeds 128 bits.
+    /// The line of `sum` slots in this many seconds; none if that exceeds 128 bits.
     fn new(sum: u64, seconds: u64, share: Share) -> Option<Self> {
         if sum == 0 {
             return Some(Self { ticks: 0, rest: 0, later: [(0, 0)].into(), sum: 1 });
@@ -451,7 +451,7 @@ impl Slope {
         Some(Self { ns, square, slots })
     }
 
-    /// None: it is over before.
+    /// When a slot is due; none: the step is over before.
     fn due_ns(&self, slot: u64, from_ns: u128) -> Option<u128> {
         if slot >= self.slots {
             return None;

@@ -37,7 +37,7 @@ pub enum EmulationError {
         template: usize,
         /// Flows at a time.
         most: u64,
-        /// Of all engines together.
+        /// Workers of all engines together.
         workers: u64,
     },
 }
@@ -80,7 +80,7 @@ pub struct Emulation {
     openings: Vec<(Opening, Draw)>,
 }
 
-/// Of a template: flows of this worker that may be open at a time.
+/// Maximum of a template's open flows on this worker.
 #[derive(Clone, Copy, Debug)]
 struct OpenLimit {
     /// `u64::MAX`: any number. One less: likewise, and flows are numbered as they begin, as programs of other templates open some.
@@ -89,7 +89,7 @@ struct OpenLimit {
     held: u64,
     /// Flows started, if there is a limit.
     started: u64,
-    /// Of those started, how many are only about to.
+    /// Started flows that are not open yet.
     opening: u64,
 }
 
@@ -424,7 +424,7 @@ impl Emulation {
         }
     }
 
-    /// Those that are about to begin begin.
+    /// Opens the flows that are about to start.
     fn open_all(&mut self, now_ns: u64) {
         for (opening, draw) in &mut self.openings {
             let template = opening.template();

@@ -116,13 +116,13 @@ struct End {
     tags: Tags,
     /// Around what it sends: the tags, and the tunnel in them.
     encap: Encap,
-    /// Of what it sends: `Up` is the clients' end, `Down` the servers'.
+    /// Direction of what the end sends: `Up` is the clients' end, `Down` the servers'.
     sends: Way,
     /// MAC that it sends to; none: the flow knows it.
     next_hop: Option<[u8; 6]>,
     /// MAC that frames in its tunnels go to; none: the flow knows it.
     inner_gateway: Option<[u8; 6]>,
-    /// Of the side of the first template that has it.
+    /// Counters of the side of the first template that has the pool.
     counters: Arc<Counters>,
 }
 
@@ -158,7 +158,7 @@ impl End {
         self.is_at(destination) && (self.sends == Way::Up || near(source))
     }
 
-    /// Of what it receives.
+    /// Direction of what the end receives.
     #[inline]
     fn receives(&self) -> Way {
         if self.sends == Way::Up { Way::Down } else { Way::Up }
@@ -202,7 +202,7 @@ struct Clients {
 #[derive(Clone, Copy, Debug)]
 struct Request {
     end: usize,
-    /// Of the answer.
+    /// MACs of the answer.
     macs: [u8; MACS],
     source: Address,
     destination: Address,

@@ -19,6 +19,6 @@ pub struct Cut {
     pub longest_frame: u32,
     /// Bytes without FCS of the longest frame that it makes.
     pub longest_segment: u32,
-    /// Those of IPv6 too.
+    /// Whether the device segments IPv6, too.
     pub v6: bool,
 }

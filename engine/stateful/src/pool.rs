@@ -16,11 +16,11 @@ pub struct Pool {
     last_offset: u128,
     order: Order,
     part: Part,
-    /// Of the part's last address: how manieth of the part it is, from 0.
+    /// Index within the part of its last address, from 0.
     part_last: u128,
     /// MAC of the client with offset 0; that of offset n is n higher. None: the port's own for all.
     pub first_mac: Option<[u8; 6]>,
-    /// Of its clients.
+    /// Source ports of its clients.
     pub source_ports: SourcePorts,
     /// Which its clients' packets pass through, each through its own; none: they pass as they are.
     pub tunnels: Option<Tunnels>,
@@ -38,7 +38,7 @@ pub enum Order {
     Sequential,
     /// Shuffled: each once, and again in the same order. Equal seeds shuffle pools of equal length equally.
     Random {
-        /// Of the shuffle.
+        /// Seed of the shuffle.
         seed: u64,
     },
 }
@@ -75,7 +75,7 @@ pub struct WeightedPool {
 /// Why there is no such pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// One end is of IPv4, the other of IPv6.
+    /// First and last address are of different families.
     #[error("first and last are of different families; give both as IPv4 or both as IPv6")]
     Families,
     /// Nothing lies between.
@@ -123,7 +123,7 @@ impl Pool {
         self.first.group_mac().and(self.address(self.last_offset).group_mac()).is_some()
     }
 
-    /// The same pool, of which a part is an engine's own.
+    /// The pool, of which a part is an engine's own.
     #[must_use]
     pub fn part_of(&self, part: Part) -> Self {
         let behind = self.last_offset.saturating_sub(part.index.into());
@@ -269,7 +269,7 @@ pub enum Start {
     Hashed,
     /// The client at offset n at `first + n * step` modulo 65536; what is not between lowest and highest is moved there.
     Stepped {
-        /// Of offset 0.
+        /// First port of the address at offset 0.
         first: u16,
         /// From one offset to the next.
         step: u16,

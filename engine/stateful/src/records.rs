@@ -75,13 +75,13 @@ impl End {
 pub struct Record {
     /// The endpoints.
     pub tuple: Tuple,
-    /// Of the template's flows on this side.
+    /// Number of the flow among those of the template's side.
     pub number: u64,
     /// Index in the scenario, at the end.
     pub template: u16,
     /// The end that connects.
     pub client: bool,
-    /// Of UDP.
+    /// Whether the flow is of UDP; else of TCP.
     pub udp: bool,
     /// Why it ended.
     pub end: End,
@@ -108,7 +108,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// The same by another clock.
+    /// The record with its times by another clock.
     pub fn by(self, clock: impl Fn(u64) -> u64) -> Self {
         Self {
             start_ns: clock(self.start_ns),
@@ -123,7 +123,7 @@ impl Record {
 /// Which flows are recorded, and where their records go.
 #[derive(Debug)]
 pub struct Recorder {
-    /// One flow in this many, by a hash of addresses and ports that is the same at both ends; at least 1.
+    /// One flow of this many is recorded, by a hash of addresses and ports that is the same at both ends; at least 1.
     pub one_in: u32,
     /// When it is full, records are dropped and counted.
     pub out: Producer<Record>,
@@ -138,7 +138,7 @@ impl Recorder {
     }
 }
 
-/// Of an account: no such time yet.
+/// Time of an account: not yet.
 const NEVER: u64 = u64::MAX;
 
 /// What is kept of a flow until it ends.

@@ -15,7 +15,7 @@ pub struct Scenario {
     pub pools: Vec<Pool>,
     /// In order: the first whose servers match a new flow serves it.
     pub templates: Vec<Template>,
-    /// Of a worker, each side of a flow counted for itself.
+    /// Maximum of a worker's flows, each side of a flow counted for itself.
     pub most_flows: usize,
     /// How rates rise at the start.
     pub ramp_up: arrivals::RampUp,
@@ -90,7 +90,7 @@ pub struct Template {
     pub name: String,
     /// Templates counted together have the same.
     pub group: String,
-    /// Of its flows.
+    /// Protocol of its flows.
     pub protocol: Protocol,
     /// Servers listen on it.
     pub destination_port: u16,
@@ -104,7 +104,7 @@ pub struct Template {
     pub server: Option<Server>,
     /// Its clients and its servers are on one loopback port: frames arrive as they are sent.
     pub looped: bool,
-    /// Of random delays and random addresses.
+    /// Seed of random delays and random addresses.
     pub seed: u64,
     /// Round trips of messages are measured.
     pub latency: bool,

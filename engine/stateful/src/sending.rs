@@ -17,7 +17,7 @@ const LONGEST: u32 = 1 << 30;
 pub struct Backlog([Piece; MORE]);
 
 impl Backlog {
-    /// None.
+    /// An empty queue.
     pub const NOTHING: Self = Self([Piece { seq: 0, payload: 0, part: 0 }; MORE]);
 }
 

@@ -10,7 +10,7 @@ pub const MOST: usize = 1 << 31;
 #[derive(Debug)]
 pub struct Slab<T> {
     slots: Box<[T]>,
-    /// Of a free slot: the next free one. Kept apart from the slots, so that the free ones stay out of the caches.
+    /// By free slot: the next free one. It is apart from the slots, so that these stay out of the caches while they are free.
     free: Box<[u32]>,
     /// How many of `free`, from its start, are free indices.
     left: usize,

@@ -28,7 +28,7 @@ impl Table {
         Self { cells: vec![EMPTY; Self::cells(flows, spare)].into(), len: 0, most: flows }
     }
 
-    /// One more at least: a search ends at one that is empty.
+    /// Number of cells: at least one more than flows, as a search ends at an empty one.
     const fn cells(flows: usize, spare: usize) -> usize {
         flows + spare + 1
     }

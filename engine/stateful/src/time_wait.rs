@@ -9,7 +9,7 @@ use crate::wheel;
 /// Flows that end together.
 pub(crate) const BATCH: usize = 16;
 
-/// One that ends at a tick, unless something has happened to it since.
+/// A flow that ends at a tick, unless something has happened to it since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) index: u32,

@@ -145,7 +145,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Of the longest that is known.
+    /// Bytes of the longest answer.
     pub(crate) const BYTES: usize = 14;
 }
 

@@ -43,18 +43,18 @@ const MOST_ENTRIES: u64 = 1 << 20;
 pub struct Share {
     /// Which it is, below `workers`: engines take turns, so that of P engines k has workers k, k + P, ...
     pub worker: u64,
-    /// Of how many.
+    /// Number of workers.
     pub workers: u64,
 }
 
 impl Share {
-    /// Of worker `worker` of `workers` in an engine, which has a part of the run.
+    /// The share of worker `worker` of `workers` in an engine that has a part of the run.
     pub fn of_engine(worker: u64, workers: u64, engine: Part) -> Self {
         let engines = u64::from(engine.of);
         Self { worker: u64::from(engine.index) + engines * worker, workers: engines * workers }
     }
 
-    /// Of the part of one of several engines.
+    /// The share within the part of one of several engines.
     pub(crate) fn within(self, engines: u64) -> Self {
         Self { worker: self.worker / engines, workers: (self.workers / engines).max(1) }
     }
@@ -105,7 +105,7 @@ pub struct Tuples {
     templates: Vec<Option<(usize, usize)>>,
     /// Client mix of the flows that programs open; none: none are.
     opened: Vec<Option<usize>>,
-    /// Of the engine's clients.
+    /// Share of the engine's clients.
     here: Share,
     dealing: Dealing,
     exhausted: u64,
@@ -149,7 +149,7 @@ pub enum TupleProblem {
         pool: usize,
         /// What it has.
         addresses: u64,
-        /// Those that share the run.
+        /// Engines that share the run.
         engines: u32,
     },
     /// Workers cannot share a client.
@@ -210,7 +210,7 @@ struct RoundEntry {
 #[derive(Clone, Debug)]
 struct Clients {
     mix: Mix,
-    /// Of each pool of the mix.
+    /// Ports of each pool of the mix.
     ports: Box<[Ports]>,
     /// Distributed by hash, and of flows that programs open: which port of a client to look at next. Else empty.
     looked: Box<[u16]>,
@@ -311,7 +311,7 @@ impl Tuples {
         Self::with_opened(pools, templates, &[], share, dealing)
     }
 
-    /// The same where programs open flows of some templates.
+    /// Tuples of templates of which programs open some templates' flows.
     ///
     /// # Errors
     /// See `new`.

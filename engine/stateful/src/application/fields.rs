@@ -9,7 +9,7 @@ use crate::FieldPath;
 /// A field of fixed width in a payload, another value for each flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Of its first byte in the payload.
+    /// Offset of its first byte in the payload.
     pub offset: u64,
     /// Flow n of the template has the n-th.
     pub values: Values,
@@ -22,7 +22,7 @@ pub enum Values {
     List(Box<[Box<[u8]>]>),
     /// Decimal digits with leading zeros, of `first + n * step` modulo 10^`width`.
     Counter {
-        /// Of flow 0.
+        /// Value of flow 0.
         first: u64,
         /// From one flow to the next.
         step: u64,
@@ -35,7 +35,7 @@ pub enum Values {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
 pub struct FieldError {
-    /// Of the field.
+    /// Index of the field.
     pub index: usize,
     /// What is wrong with it.
     pub problem: FieldProblem,

@@ -21,7 +21,7 @@ use crate::{
 const CHUNK: usize = 1460;
 /// Chunks of a flow, at most: the receive buffer that is usual.
 const MOST: usize = 1024;
-/// One in this many chunks is not given to what comes out of order, of all and of a flow's.
+/// One chunk of this many is kept from data out of order, among all chunks and among a flow's.
 const KEPT: usize = 8;
 /// Flows for each chunk, and how many there are at least and at most.
 const FLOWS_A_CHUNK: usize = 64;

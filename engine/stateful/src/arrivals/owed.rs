@@ -72,7 +72,7 @@ impl Arrivals {
         }
     }
 
-    /// Of a template that has turns.
+    /// Weight of a template that has turns.
     fn weight(&self, template: usize) -> u64 {
         match self.turns {
             Turns::One(only) if only != template => 0,

@@ -60,7 +60,7 @@ pub fn check(templates: &[Programs], payloads: &[u64]) -> Vec<Fault> {
     faults
 }
 
-/// One program being looked through.
+/// A program that is being checked.
 struct One<'a> {
     templates: &'a [Programs<'a>],
     template: usize,

@@ -38,7 +38,7 @@ struct Place<'a> {
     walk: Walk<'a>,
     /// Bytes or messages sent since the start.
     sent: u64,
-    /// Of what the peer sent, what was cleared.
+    /// Bytes of the peer that were cleared.
     cleared: u64,
     reset: bool,
 }

@@ -97,9 +97,9 @@ pub enum VariableChange {
 pub enum Next {
     /// The one behind it.
     Following,
-    /// That at `to` if a comparison holds, else the one behind it.
+    /// The instruction at `to` if a comparison holds, else the next one.
     Jump {
-        /// There.
+        /// Destination of the jump.
         to: u32,
         /// Compared.
         variable: u8,
@@ -108,26 +108,26 @@ pub enum Next {
         /// What it is compared with.
         value: i64,
     },
-    /// That at `to` for some time since what a variable says, then the one behind it.
+    /// The instruction at `to` until some time has passed since the time in a variable, then the next one.
     Loop {
-        /// There.
+        /// Destination of the jump.
         to: u32,
         /// Has the time.
         since: u8,
     },
     /// Another template's program.
     Template(u32),
-    /// None: the flow is closed, or reset.
+    /// No instruction: the flow is closed, or reset.
     End {
         /// By RST.
         reset: bool,
     },
-    /// None: the flow stays until its peer or silence ends it.
+    /// No instruction: the flow stays until its peer or its idle timeout ends it.
     LeftOpen,
 }
 
 impl<'a> Effects<'a> {
-    /// None: the next instruction is executed at once.
+    /// No effects: the next instruction is executed at once.
     pub(super) const NONE: Self = Self {
         begins: None,
         transport: None,

@@ -41,11 +41,11 @@ pub enum Problem {
     /// A position that does not exist.
     #[error("leads to {to}; must be {first}..{end}, the last being the program's end")]
     Target {
-        /// There.
+        /// Destination of the jump.
         to: u32,
         /// The first position a jump may lead to.
         first: usize,
-        /// One behind the last instruction.
+        /// Position behind the last instruction.
         end: usize,
     },
     /// A TCP program must begin with it.
@@ -121,7 +121,7 @@ pub enum Problem {
         "goes back to {to}, and nothing on the way takes time or is certain to end; put a delay, a receive that clears its count, or a counter set before the loop there"
     )]
     NoTime {
-        /// There.
+        /// Destination of the jump.
         to: usize,
     },
     /// It waits for what will never come.

@@ -87,7 +87,7 @@ pub enum Instruction {
     },
     /// Goes on elsewhere if a comparison of a variable with a value holds.
     Jump {
-        /// There.
+        /// Destination of the jump.
         to: u32,
         /// Below `VARIABLES`.
         variable: u8,
@@ -98,7 +98,7 @@ pub enum Instruction {
     },
     /// Goes on elsewhere until so much time has passed since a mark.
     Loop {
-        /// There.
+        /// Destination of the jump.
         to: u32,
         /// Variable of the mark; below `VARIABLES`.
         since: u8,

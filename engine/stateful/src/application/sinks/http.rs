@@ -36,7 +36,7 @@ pub enum Fault {
     TooLong,
 }
 
-/// One message, whatever it is.
+/// A sink that finds the end of one HTTP message, a request or a response.
 #[derive(Clone, Debug)]
 pub struct Http;
 
@@ -104,7 +104,7 @@ pub struct Parser {
     number: u64,
     /// Bytes of lines so far.
     lines: u32,
-    /// Of a response.
+    /// Status code of a response.
     status: u16,
     phase: Phase,
     name: Name,
@@ -126,7 +126,7 @@ pub struct Parser {
 /// How many bytes are as in a word; none if one was not.
 type Like = Option<u8>;
 
-/// One byte more.
+/// Compares one byte more with a word.
 fn like(word: &[u8], so_far: Like, byte: u8) -> Like {
     let at = so_far?;
     (word.get(usize::from(at)) == Some(&byte.to_ascii_lowercase())).then_some(at + 1)
