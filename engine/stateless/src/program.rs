@@ -73,7 +73,7 @@ pub enum ProgramError {
     /// More than a program may have.
     #[error("{what}: there are {count}, and at most {most} are allowed")]
     TooMany {
-        /// Of what.
+        /// What there are too many of.
         what: &'static str,
         /// How many.
         count: usize,
@@ -162,7 +162,7 @@ pub(crate) const MAX_SUMS: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Lanes {
     pub(crate) columns: Columns,
-    /// Of the packets written last, without FCS.
+    /// Lengths of the packets written last, without FCS.
     pub(crate) lens: [u16; LANES],
 }
 
