@@ -58,7 +58,7 @@ pub struct LogDistribution<const BITS: u32> {
     total: u64,
 }
 
-/// Of histograms to a thousandth.
+/// Distribution of histograms with cells of a thousandth.
 pub type Distribution = LogDistribution<10>;
 
 impl<const BITS: u32> LogDistribution<BITS> {

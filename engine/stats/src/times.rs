@@ -3,7 +3,7 @@
 //! note one is two additions.
 use crate::{Counter, LogDistribution, LogHistogram};
 
-/// Of a power of two there are 128 cells: 41 KB in all.
+/// Bits of the cells of a power of two: it has 128, 41 KB in all.
 const BITS: u32 = 7;
 
 /// Times of one kind; one writer.

@@ -8,7 +8,7 @@
 /// How far behind the highest sequence number a packet may be and still be known as new or duplicate.
 pub const WINDOW: usize = 4096;
 
-/// The same where several queues receive: as many packets may wait in one of them while another is read.
+/// Window where several queues receive: as many packets may wait in one of them while another is read.
 pub const WIDE_WINDOW: usize = 32_768;
 
 /// How a packet arrived.
@@ -33,7 +33,7 @@ pub enum Arrival {
 /// The receiver's memory of one stream from one sending worker.
 #[derive(Clone, Debug)]
 pub struct Tracker {
-    /// One more than the highest sequence number so far, extended to 64 bits.
+    /// Highest sequence number so far, extended to 64 bits, and 1 more.
     next: u64,
     /// A bit for each of the last sequence numbers below `next`, at (number modulo the window): received.
     window: Box<[u64]>,
@@ -181,7 +181,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashSet;
 
-    /// The same by the definitions, with all the memory it takes.
+    /// A tracker by the definitions, with all the memory that takes.
     #[derive(Default)]
     struct Model {
         seen: HashSet<u64>,
