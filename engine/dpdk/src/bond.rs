@@ -20,7 +20,7 @@ const MTU: usize = 1500;
 pub struct BondMember {
     /// PCI address or name of the interface.
     pub device: String,
-    /// It has a link.
+    /// Whether the member has a link.
     pub link_up: bool,
     /// Its state by LACP; none if the driver knows of no link.
     pub lacp: Option<Lacp>,

@@ -34,9 +34,9 @@ pub struct Unfinished {
 /// Outcome of offering packets to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {
-    /// It took this many from the front.
+    /// The device took this many from the front.
     Taken(usize),
-    /// It can do nothing with the first, which is freed.
+    /// The device can do nothing with the first packet, which is freed.
     Refused,
 }
 

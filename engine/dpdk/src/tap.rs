@@ -36,7 +36,7 @@ pub enum TapError {
         "it cannot be made: {0} (the engine needs the capability NET_ADMIN, and no interface may have that name yet)"
     )]
     Make(io::Error),
-    /// It was made and cannot be used.
+    /// The interface was made and cannot be used.
     #[error("its {0} cannot be set: {1}")]
     Set(&'static str, io::Error),
 }
@@ -88,12 +88,12 @@ impl Tap {
         }
     }
 
-    /// Has the kernel receive a frame. False if it does not now: the interface is down.
+    /// Sends a frame to the kernel. False if the kernel does not take it: the interface is down.
     pub fn write(&self, frame: &[u8]) -> bool {
         (&self.file).write(frame).is_ok_and(|written| written == frame.len())
     }
 
-    /// To wait on: readable when the kernel sends.
+    /// Descriptor to wait on: it is readable when the kernel sends.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }

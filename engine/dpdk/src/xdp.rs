@@ -24,7 +24,7 @@ const KERNEL_HEADROOM: usize = 256;
 /// Longest element of a pool. The kernel takes a page (xdp_umem_reg); DPDK pads elements to an odd number of cache lines, which spreads
 /// them over memory channels.
 const LONGEST_ELEMENT: usize = 4096 - 64;
-/// Its shortest.
+/// Shortest element of a pool.
 const SHORTEST_ELEMENT: usize = 2048;
 /// What an element of a pool has beside its room: the mempool's header, the mbuf, its headroom.
 const ELEMENT_OVERHEAD: usize = 64 + 128 + 128;
