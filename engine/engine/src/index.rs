@@ -41,7 +41,7 @@ index! {
 pub struct WorkerRange(Range<usize>);
 
 impl WorkerRange {
-    /// So many workers from one on.
+    /// A range of this many workers from one on.
     pub fn new(first: WorkerIndex, count: usize) -> Self {
         Self(first.0..first.0 + count)
     }
@@ -61,7 +61,7 @@ impl WorkerRange {
         self.0.contains(&worker.0)
     }
 
-    /// Their part of a list that has an entry for each worker.
+    /// The part of a list by worker that belongs to the range.
     ///
     /// # Panics
     /// If the list is shorter.

@@ -60,7 +60,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// It was sent: the runs that had ended have been scraped.
+    /// Takes note that the page was sent: the runs that had ended have been scraped.
     fn note_scraped(&self) {
         self.ended.iter().filter_map(Weak::upgrade).for_each(|held| held.note_scraped());
     }

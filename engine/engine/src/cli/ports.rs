@@ -22,7 +22,7 @@ pub struct Asked {
     pub offloads: UseOffloads,
     /// Its address, in place of its device's.
     pub mac: Option<[u8; 6]>,
-    /// Its flows take frames whatever their destination MAC.
+    /// Whether the port's flows take frames whatever their destination MAC.
     pub any_mac: bool,
     /// What stamps the packets that it receives.
     pub stamped_by: StampedBy,

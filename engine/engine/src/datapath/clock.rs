@@ -196,7 +196,7 @@ impl Clock {
         this
     }
 
-    /// Another number than that of a clock that was calibrated at another time.
+    /// Number of the calibration: clocks that were calibrated at different times have different ones.
     pub fn id(&self) -> u64 {
         self.inner.id
     }

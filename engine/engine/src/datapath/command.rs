@@ -28,11 +28,11 @@ pub(super) enum Command<D: Device = Dpdk> {
     Change(usize, RateChange),
     /// Streams with other templates.
     Streams(usize, Box<NewStreams>),
-    /// Another speed for a replay.
+    /// Changes the speed of a replay.
     Tempo(usize, TempoChange),
     /// Other next hops for flows.
     NextHops(usize, Box<NewNextHops>),
-    /// Another rate of new flows for the run's templates.
+    /// Changes the rate of new flows of the run's templates.
     FlowRate(usize, FlowRate),
     /// Resets the statistics of a receiver of the run.
     ResetReceiver(usize, usize),
@@ -74,7 +74,7 @@ pub(super) struct RateChange {
     pub(super) rates: Arc<[(usize, Option<Rate>)]>,
 }
 
-/// Another speed for a stream that replays a capture, from an instant of the run on.
+/// New speed of a stream that replays a capture, from an instant of the run on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TempoChange {
     pub(super) at_ns: u64,

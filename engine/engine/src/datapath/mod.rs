@@ -350,7 +350,7 @@ impl OpenPort {
         }
     }
 
-    /// Its device's clock, for the monitor to follow; none if the device stamps no packets. `port` is its index.
+    /// Clock of the device of the port with this index, for the monitor to follow; none if the device stamps no packets.
     fn stamping(&self, port: PortIndex) -> Option<Stamping> {
         let (counter, clock) = (self.port.counter()?, self.device_clock.clone()?);
         Some(Stamping { port, counter, clock })

@@ -115,7 +115,7 @@ pub struct Simulation {
     /// Captures that are too long for memory.
     readings: Vec<Reading>,
     flows_begin: bool,
-    /// Nothing happens from here on.
+    /// End of the simulation: nothing happens from here on.
     until_ns: u64,
     marks: VecDeque<u64>,
     /// By mark that has passed, and worker: flows of clients that were established.

@@ -223,7 +223,8 @@ pub struct StreamSpec {
     pub rx_port: Option<PortIndex>,
     /// Which of the engines that send it this one is, and how many there are; none if others send it alone.
     pub part: Option<(u32, u32)>,
-    /// Its packets. `Template::flow` says whether they are measured. Of a replay it stands for them, like the first.
+    /// Packets of the stream; `Template::flow` says whether they are measured. For a replay, a template like its first packet stands in for
+    /// its packets.
     pub template: Template,
     /// The capture it replays instead; `timing.rate` is then its speed: distances (see `Gap`) in nanoseconds.
     pub replay: Option<ReplaySpec>,
@@ -232,7 +233,7 @@ pub struct StreamSpec {
     pub timing: StreamTiming,
     /// A disabled stream sends nothing until enabled.
     pub enabled: bool,
-    /// It is paused until a command resumes it.
+    /// Whether the stream is paused until a command resumes it.
     pub paused: bool,
     /// This many packets of each worker are built at Prepare and then repeated; 0 for none. Not with `Template::flow`.
     pub cache: usize,
@@ -288,7 +289,7 @@ pub struct StreamReceive {
     /// Index of its list in `Measure::by_tag`, if its packets are counted by VLAN tag, too. Streams that share one are counted together.
     /// Needs `Template::flow`.
     pub by_tag: Option<usize>,
-    /// Its packets differ in what a port spreads by: addresses and ports.
+    /// Whether packets differ in addresses and ports, by which a port spreads them over queues.
     pub varied: bool,
 }
 
@@ -308,7 +309,7 @@ pub struct Measure {
 /// The clock that all engines of a run have in common, as one of them is to keep it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReferenceClock {
-    /// It minus the engine's monotonic clock.
+    /// The reference clock minus the engine's monotonic clock.
     pub offset_ns: i64,
     /// Greatest error of `offset_ns` at `measured_at_ns`.
     pub bound_ns: u64,

@@ -122,7 +122,7 @@ pub(in crate::datapath) struct Reading {
     /// Packets of a pass, when the capture was surveyed.
     packets: u64,
     writer: FrameWriter,
-    /// It is read once more behind its end, for another start.
+    /// Whether the capture is read once more behind its end, for another start.
     repeats: bool,
     /// Read, and not yet put in; of the end the frame is empty.
     next: Option<(u64, u32)>,

@@ -16,7 +16,7 @@ pub(in crate::datapath) struct Stream {
     pub(in crate::datapath) tx_port: PortIndex,
     /// Its index among the run's streams of that port that are on a schedule.
     pub(in crate::datapath) index: usize,
-    /// It replays a capture: it is on no schedule, and its rate is a speed.
+    /// Whether the stream replays a capture: it is on no schedule, and its rate is a speed.
     pub(in crate::datapath) replayed: bool,
     /// Other engines send it.
     pub(in crate::datapath) elsewhere: bool,

@@ -270,7 +270,7 @@ impl Run {
         self.change_clock(at_wall_ns, ClockChange::Stop, "it is paused already, or will be")
     }
 
-    /// Goes on at an instant (0: now); returns it.
+    /// Resumes the run at an instant (0: now), which it returns.
     pub fn resume(&self, at_wall_ns: u64) -> Result<u64, RunError> {
         self.change_clock(at_wall_ns, ClockChange::Resume, "it is not paused")
     }
@@ -390,7 +390,7 @@ impl Run {
         self.records.as_ref().map(Records::state)
     }
 
-    /// Its records from now on; none if connections are not recorded.
+    /// The run's records from now on; none if connections are not recorded.
     pub fn watch_records(&self) -> Option<Watch> {
         self.records.as_ref().map(Records::watch)
     }
@@ -416,7 +416,7 @@ impl Run {
         !self.templates.is_empty()
     }
 
-    /// Its templates, unless it is over.
+    /// The run's templates, unless it is over.
     pub(in crate::datapath) fn templates(&self) -> Option<&Templates> {
         (!self.closed() && !self.templates.is_empty()).then_some(&self.templates)
     }

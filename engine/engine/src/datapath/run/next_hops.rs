@@ -60,7 +60,7 @@ struct LinkOfPort {
 #[derive(Clone, Debug)]
 struct Router {
     address: IpAddr,
-    /// Its MACs so far; the last is that of now.
+    /// MACs of the router so far; the last is the present one.
     macs: Vec<Mac>,
 }
 

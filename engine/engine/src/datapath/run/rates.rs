@@ -39,7 +39,7 @@ struct TemplateRate {
     base: (u64, u64),
     /// Set since; none: the common factor of the plan's.
     own: Option<(u64, u64)>,
-    /// It was set to 0.
+    /// Whether the rate was set to 0.
     zero: bool,
     paused: bool,
     enabled: bool,

@@ -283,7 +283,7 @@ impl Watch {
 /// Takes records from the workers.
 struct Writer {
     rings: Vec<Consumer<Record>>,
-    /// None if none was asked for, or it cannot be written.
+    /// The file; none if no file was requested, or it cannot be written.
     file: Option<RecordFile>,
     /// When what had been written was last made readable.
     flushed: Instant,
@@ -374,7 +374,7 @@ impl Writer {
         (outcome.written, outcome.omitted, outcome.readable) = (file.written(), file.omitted(), file.readable().1);
     }
 
-    /// Nothing more is written from now on. What was can be read, up to the last whole group.
+    /// Stops writing. What was written can be read, up to the last whole row group.
     fn fail(&mut self, error: &Error) {
         // Asked before anything is locked: the volume may not answer.
         let readable = self.file.as_ref().map(RecordFile::readable).filter(|(path, _)| path.exists());

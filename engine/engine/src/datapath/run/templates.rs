@@ -18,7 +18,7 @@ pub(in crate::datapath) struct Templates {
     pub(in crate::datapath) sides: Vec<Side>,
     /// Workers that emulate flows, and their counters of frames handed to each other, if they hand off any.
     pub(in crate::datapath) workers: Vec<(WorkerIndex, Option<Arc<HandoffShare>>)>,
-    /// Its clients and servers talk to each other alone, over TCP: both sides of all templates are here.
+    /// Whether the run's clients and servers send to each other alone, over TCP: both sides of all templates are on this engine.
     pub(in crate::datapath) among_themselves: bool,
     /// Addresses that they answer for, by port.
     pub(in crate::datapath) claims: Vec<(PortIndex, Pool)>,
@@ -35,7 +35,7 @@ pub(in crate::datapath) struct Side {
     pub(in crate::datapath) group: String,
     pub(in crate::datapath) client: bool,
     pub(in crate::datapath) template: TemplateIndex,
-    /// It has a maximum of flows in all.
+    /// Whether the template has a maximum of flows in all.
     pub(in crate::datapath) limited: bool,
     /// Names of its program's counters.
     pub(in crate::datapath) programs: Box<[String]>,

@@ -135,7 +135,7 @@ impl SlowPath {
         Ok(())
     }
 
-    /// Another port sends on its link.
+    /// Adds a port that sends on its link.
     fn add(&self, index: PortIndex, link: Link, opened: &Opened) -> Result<(), OpenError> {
         let port = Arc::new(Mutex::new(SlowPort::new(index, link, opened)?));
         lock(&self.shared.ports)[index.0] = Some(port);
@@ -311,10 +311,10 @@ pub type SoughtResult = Result<(LinkNeighbor, Mac), NoNextHop>;
 /// Why a port does not ping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotPinged {
-    /// It has no address.
+    /// The port has no address.
     #[error(transparent)]
     NoAddress(#[from] NoNextHop),
-    /// It cannot do that.
+    /// The port cannot send such a ping.
     #[error(transparent)]
     Refused(#[from] PingError),
 }
@@ -325,7 +325,7 @@ pub enum NoNextHop {
     /// The port has no address at all, so that it asks nobody.
     #[error("the port has no address to find a next hop from: give it one (--address)")]
     NoAddress,
-    /// None of the port's addresses and gateways leads there.
+    /// None of the port's addresses and gateways leads to the destination.
     #[error("port {port}: {error}")]
     NoRoute {
         /// Its name.

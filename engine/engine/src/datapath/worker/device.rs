@@ -13,7 +13,7 @@ use crate::datapath::{clock::Timescale, command::Command, shared::WorkerShare};
 pub(in crate::datapath) trait Device: Sized + 'static {
     /// Shortest frame that is sent, in bytes without FCS: shorter ones are padded.
     const SHORTEST_FRAME: usize;
-    /// It looks at what `Packets::note` says; else nothing is noted.
+    /// Whether the device reads what `Packets::note` notes; else nothing is noted.
     const TRACES: bool;
 
     type Clock: Time;
@@ -41,7 +41,7 @@ pub(in crate::datapath) trait Time {
 pub(in crate::datapath) trait Rest<D: Device> {
     /// Whether it may sleep; else it polls.
     fn may_sleep(&self) -> bool;
-    /// Lets others run on a shared CPU; work comes soon.
+    /// Yields a shared CPU to other threads; work comes soon.
     fn give_way(&self);
     /// Sleeps until shortly before the monotonic instant `until`, a packet or a command; `expecting`: a run may receive.
     fn rest(

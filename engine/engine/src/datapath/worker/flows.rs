@@ -34,7 +34,7 @@ enum Stage {
     Waits,
     /// Flows begin.
     Begins,
-    /// None begins; those that are open go on.
+    /// No flow starts; open flows go on.
     Drains,
     /// The flows that were left are aborted, and nothing is sent any more.
     Cut,
@@ -52,9 +52,9 @@ pub(super) struct Arrived<'a> {
 /// Outcome of looking for the flow, or the server, that a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Demux {
-    /// It was for an address of the scenario.
+    /// The frame was for an address of the scenario.
     Taken,
-    /// It is none of the scenario's.
+    /// The frame is for no address of the scenario.
     Foreign,
     /// By its destination MAC it is for another station.
     OtherMac,
@@ -90,7 +90,7 @@ pub(in crate::datapath) struct Emulated<D: Device = Dpdk> {
     pub(super) tags: Box<[Encap]>,
     /// Some frames have tags.
     in_vlans: bool,
-    /// None has, and nothing else stands around packets.
+    /// Whether no frame has tags or another encapsulation.
     bare: bool,
     pub(super) pools: Pools<D>,
     stage: Stage,
@@ -102,7 +102,7 @@ pub(in crate::datapath) struct Emulated<D: Device = Dpdk> {
     changes: VecDeque<FlowRate>,
     /// Rings to and from other workers that have flows of the run.
     handoff: Option<Handoff>,
-    /// So long after the run's end flows still begin that were due before it.
+    /// Time after the run's end within which flows still start that were due before it.
     grace_ns: u64,
     /// When the warm-up ends on the run's clock, until it has.
     warmup_ns: Option<u64>,
@@ -144,7 +144,7 @@ impl<D: Device> Emulated<D> {
         }
     }
 
-    /// So long after the run's end flows still begin that were due before it.
+    /// Time after the run's end within which flows still start that were due before it.
     pub(super) fn grace_ns(&self) -> u64 {
         self.grace_ns
     }
@@ -378,7 +378,7 @@ fn receive_at_home(emulation: &mut Emulation, port: usize, frame: &[u8], at_ns: 
 }
 
 impl<D: Device> WorkerRun<D> {
-    /// Lets the run's clock go on.
+    /// Resumes the run's clock.
     #[inline]
     pub(super) fn go_on(&mut self, now: u64) {
         if let Some(emulated) = &mut self.emulated {

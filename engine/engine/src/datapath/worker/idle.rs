@@ -23,7 +23,7 @@ const SHORTEST_NS: u64 = 10_000;
 const POLLED_NS: u64 = 1_000_000;
 /// and this often otherwise.
 const UNEXPECTED_NS: u64 = 20_000_000;
-/// Nothing at all is expected.
+/// Longest sleep, while no packet is expected.
 const LONGEST_NS: u64 = 1_000_000_000;
 /// Ports whose sockets can be waited on besides the waker.
 const SOCKETS: usize = 63;

@@ -274,7 +274,7 @@ impl<D: Device> Worker<D> {
         }
     }
 
-    /// Its ports, and what a pass at an instant gives their sources.
+    /// The worker's ports, and what a pass at an instant gives their sources.
     #[inline(always)]
     fn of_pass(&mut self, now: u64) -> (&mut [TxPort<D>], Pass<'_, D>) {
         let runs = &mut self.runs[..self.reach];

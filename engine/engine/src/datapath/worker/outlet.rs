@@ -19,7 +19,7 @@ pub(super) struct Outlet<D: Device> {
     pub(super) egress: Egress<D>,
     /// Packets for frames of usual length.
     pub(super) pool: D::Pool,
-    /// They see what is built, before it is offered to the device.
+    /// Taps, which see packets before the device is offered them.
     pub(super) taps: Taps,
     /// What the device does of the work on packets.
     pub(super) offloads: spate_dpdk::Offloads,

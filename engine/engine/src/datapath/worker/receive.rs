@@ -27,7 +27,7 @@ pub(super) struct RxPort<D: Device> {
     pub(super) port: usize,
     queue: D::Rx,
     share: Arc<QueueShare>,
-    /// Its device marks packets whose TCP checksum is right.
+    /// Whether the device marks packets with a correct TCP checksum.
     marks: bool,
     /// If its device stamps packets.
     stamps: Option<DeviceStamps>,

@@ -151,8 +151,8 @@ impl World {
         (next < u64::MAX).then_some(next.max(self.now_ns.get()))
     }
 
-    /// It is an instant, which is not before the last: workers that have something to do do it, and `sent` is given all that each sends.
-    /// `together`: workers give packets to each other, so that what one does may concern all.
+    /// Advances to an instant, which is not before the last: workers that are due run, and `sent` is given all that each sends. `together`:
+    /// workers give packets to each other, so that what one does may concern all.
     pub(in crate::datapath) fn go_to(
         &mut self,
         now_ns: u64,

@@ -176,8 +176,8 @@ pub(in crate::datapath) struct DelayPlace {
 /// Which worker keeps a sequence.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::datapath) struct Owner {
-    /// Its number, and a bit that no worker's number has if the stream is counted by tag. So packets of other streams are compared with
-    /// the number of the worker that reads them, and with nothing else.
+    /// The owner's number, and a bit that no worker's number has if the stream is counted by tag. So packets of other streams are compared
+    /// with the number of the worker that reads them, and with nothing else.
     worker: u16,
     /// Index among the trackers of that worker.
     pub(in crate::datapath) tracker: u32,

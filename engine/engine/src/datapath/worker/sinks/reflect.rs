@@ -28,7 +28,7 @@ struct Reflection {
     slot: usize,
     /// Index of its reflector.
     reflector: usize,
-    /// It does not send: only packets of its own are sent back.
+    /// Whether the run does not send: only packets of its own are sent back.
     only_own: bool,
 }
 

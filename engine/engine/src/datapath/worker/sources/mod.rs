@@ -109,7 +109,7 @@ macro_rules! register {
         }
 
         impl Active {
-            /// Also those of a run.
+            /// Adds the sources that a run has something for.
             pub(super) fn add<D: Device>(&mut self, run: &WorkerRun<D>) {
                 $(self.$name |= $source::is_in(run);)+
             }

@@ -156,7 +156,7 @@ pub(in crate::datapath) struct Replay<D: Device = Dpdk> {
     len: Option<usize>,
     /// Whether the next packet is the first since the start.
     first: bool,
-    /// It has ended, or waits for its start.
+    /// Whether the replay has ended, or waits for its start.
     over: bool,
     /// When what comes before it has ended, and it starts.
     start_ns: Option<u64>,
@@ -293,7 +293,7 @@ impl<D: Device> WorkerRun<D> {
         sent
     }
 
-    /// Another speed for one of its replays, if this worker has it.
+    /// Changes the speed of one of the run's replays, if this worker has it.
     pub(in crate::datapath::worker) fn change_tempo(&mut self, change: TempoChange) {
         if let Some(replay) = self.replays.iter_mut().find(|replay| replay.parts.index == change.stream) {
             replay.note(change);
@@ -397,7 +397,8 @@ impl<D: Device> Replay<D> {
         (self.first, self.over) = (true, false);
     }
 
-    /// Another speed, at its instant. While it waits for its start, which may be before, changes are kept, but not without end.
+    /// Takes a change of speed, for its instant. While the replay waits for its start, which may be before, changes are kept, but not
+    /// without end.
     fn note(&mut self, change: TempoChange) {
         if self.over && self.changes.len() == self.changes.capacity() {
             self.make_change();
