@@ -42,7 +42,7 @@ pub enum ProgramError {
     /// Not one of 1 to 4096 instructions.
     #[error("it has {0} instructions; possible are 1 to {MOST_INSTRUCTIONS}")]
     Length(usize),
-    /// Its end can be passed.
+    /// Execution can pass the program's end.
     #[error("its last instruction does not return")]
     NoReturn,
     /// An instruction that does not exist or would go wrong.
@@ -220,7 +220,7 @@ impl Operand {
 }
 
 impl Operation {
-    /// None for a division by zero, which ends the program.
+    /// The result; none for a division by zero, which ends the program.
     fn of(self, a: u32, b: u32) -> Option<u32> {
         Some(match self {
             Self::Add => a.wrapping_add(b),
