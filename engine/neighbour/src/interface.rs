@@ -102,7 +102,7 @@ pub enum Event {
     },
     /// A neighbour does not answer.
     Lost(Target),
-    /// Another station has an address of this port.
+    /// A station with this MAC has an address of this port.
     Conflict(IpAddr, Mac),
     /// Membership is reported in this version from now on, as a querier on the link knows no other.
     Reports(&'static str),

@@ -14,7 +14,7 @@ use crate::{
 pub enum NextHop {
     /// Known without asking: a group, or the port itself.
     Here(Mac),
-    /// To this neighbour, which [`crate::Interface::want`] looks for.
+    /// Packets go to this neighbor, which [`crate::Interface::want`] looks for.
     Neighbour(IpAddr),
 }
 
@@ -32,7 +32,7 @@ pub enum NoRoute {
         /// The port's addresses.
         subnets: String,
     },
-    /// There is no route for the packet.
+    /// The packet has no destination address that could be routed.
     #[error("the packet has no IP header behind Ethernet and VLAN, and the port has no gateway: give it one")]
     NoDestination,
     /// The table has no room.

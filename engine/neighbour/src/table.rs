@@ -76,7 +76,7 @@ pub(crate) struct Asker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) mac: Mac,
-    /// It replaces a station that is known to have the address.
+    /// Whether the claim replaces a station that is known to have the address.
     pub(crate) overrides: bool,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Question {
 /// What an answer changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Learned {
-    /// Nothing that was not known.
+    /// The answer changed nothing.
     Nothing,
     /// Where a neighbour is.
     First,
@@ -104,7 +104,7 @@ pub(crate) enum Learned {
 struct Entry {
     state: State,
     mac: Option<Mac>,
-    /// Its MAC before the search for it began again.
+    /// MAC before the neighbor was searched again.
     former: Option<Mac>,
     /// When it was last heard at its MAC.
     heard_ns: u64,
@@ -193,7 +193,7 @@ impl Table {
         Ok(())
     }
 
-    /// Nothing wants a neighbor by `want_until_released` any more.
+    /// Ends what `want_until_released` began: the port wants the neighbor no more.
     pub(crate) fn release(&mut self, target: Target) {
         if let btree_map::Entry::Occupied(mut place) = self.entries.entry(target) {
             place.get_mut().wanted.port_for_now = false;

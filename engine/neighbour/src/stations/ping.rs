@@ -18,7 +18,7 @@ pub use pinger::{LEAST_INTERVAL_NS, LONGEST_TIMEOUT_NS, MOST_PINGS, Ping, PingEv
 /// Why a port cannot ping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PingError {
-    /// Nothing leads there.
+    /// The port has no route to the destination.
     #[error(transparent)]
     NoRoute(#[from] NoRoute),
     /// Replies would come from several stations.

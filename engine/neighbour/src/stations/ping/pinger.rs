@@ -66,7 +66,7 @@ pub enum PingEvent {
         /// Code of the message.
         code: u8,
     },
-    /// There was no reply in time.
+    /// No reply came within the timeout.
     Timeout {
         /// Number of the request.
         sequence: u64,
