@@ -37,7 +37,7 @@ pub struct Encap {
     carries: Carries,
     /// Number of bytes of tags, with which the prefix begins.
     tags: u8,
-    /// Behind the tags it has an EtherType, and an IP header of this many bytes; 0: it has no IP header.
+    /// Bytes of the outer IP header, which is behind the tags and an EtherType; 0: there is none.
     ip: u8,
     /// What that header carries; UDP has a header of its own before the tunnel's.
     protocol: u8,
@@ -117,19 +117,19 @@ impl Encap {
         this
     }
 
-    /// Its tunnel's own header has a 16-bit length at an offset, of all that is 6 bytes or more behind it.
+    /// The tunnel's own header has a 16-bit length at an offset, of all that is 6 bytes or more behind it.
     #[must_use]
     pub fn with_length(self, at: usize) -> Self {
         Self { length: self.tunnel_header() + at as u8, ..self }
     }
 
-    /// Its tunnel's own header has a 32-bit identifier at an offset.
+    /// The tunnel's own header has a 32-bit identifier at an offset.
     #[must_use]
     pub fn with_id(self, at: usize) -> Self {
         Self { id: self.tunnel_header() + at as u8, ..self }
     }
 
-    /// Its tunnel's own header has the EtherType of what it carries at an offset.
+    /// The tunnel's own header has the EtherType of its payload at an offset.
     #[must_use]
     pub fn with_ethertype(self, at: usize) -> Self {
         Self { ethertype: self.tunnel_header() + at as u8, ..self }

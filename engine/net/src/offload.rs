@@ -17,9 +17,9 @@ pub enum Finish {
     /// Nothing: the frame is complete.
     #[default]
     Nothing,
-    /// Its checksums.
+    /// The device completes the checksums.
     Checksums,
-    /// To be cut into segments, each with its checksums.
+    /// The device cuts the frame into segments, and completes the checksums of each.
     Segments,
 }
 

@@ -91,7 +91,7 @@ fn ports(frame: &[u8], headers: &Headers) -> Option<usize> {
 }
 
 impl Allowed {
-    /// Nothing is forbidden.
+    /// Whether all destinations are allowed.
     pub fn is_any(&self) -> bool {
         self.addresses.is_empty() && self.ports.is_empty()
     }

@@ -47,7 +47,7 @@ pub struct Segment<'a> {
     pub window: u16,
     /// Value and echo, if its options begin with them, as nearly all do.
     first_timestamps: Option<(u32, u32)>,
-    /// Its options, behind these.
+    /// The rest of the options.
     more_options: &'a [u8],
     /// Data.
     pub payload: &'a [u8],
