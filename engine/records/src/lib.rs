@@ -43,7 +43,7 @@ use columns::{FEW_VALUES, Rows};
 pub use parquet::errors::ParquetError;
 pub use reading::{Reading, Value};
 
-/// Behind the name of a file that is being written.
+/// Suffix of the name of a file that is being written.
 pub const PARTIAL: &str = ".partial";
 /// Records of a row group: they are held in memory until it is full.
 pub const ROW_GROUP: usize = 65_536;
@@ -67,7 +67,7 @@ pub enum Error {
     /// The file exists, finished or not.
     #[error("{0} exists already: give another path, or move it away")]
     Exists(PathBuf),
-    /// It must not be made.
+    /// The file must not be made.
     #[error(
         "{path}: {source}: its folder must be owned by the engine's user (in a pod root, without CAP_DAC_OVERRIDE) or be writable by all; \
          chown or chmod it"
@@ -78,7 +78,7 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
-    /// It cannot be made or written.
+    /// The file cannot be made or written.
     #[error("{path}: {source}")]
     Io {
         /// Which file.
@@ -86,7 +86,7 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
-    /// It cannot be written.
+    /// The records cannot be written as Parquet.
     #[error("{path}: {source}")]
     Format {
         /// Which file.
