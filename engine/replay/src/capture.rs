@@ -132,7 +132,7 @@ impl Tape {
         }
     }
 
-    /// It is played as often as at first once more, from its first packet on. Packets are numbered on.
+    /// Rewinds the capture, to be played as often as at first from its first packet on. Packets are numbered on.
     pub fn again(&mut self) -> Result<(), ReadError> {
         match &mut self.0 {
             Kind::Held(tape) => {

@@ -88,7 +88,7 @@ impl HeldTape {
         }
     }
 
-    /// It is played as often as at first once more, from its first packet on. Packets are numbered on.
+    /// Rewinds the capture, to be played as often as at first from its first packet on. Packets are numbered on.
     pub fn again(&mut self) {
         self.left = after_the_first(self.loops);
         self.at = 0;
@@ -123,7 +123,7 @@ impl HeldTape {
         seal
     }
 
-    /// Goes on without the packet that `peek` returned.
+    /// Skips the packet that `peek` returned.
     #[inline]
     pub fn skip(&mut self) {
         self.number += 1;

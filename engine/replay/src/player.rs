@@ -138,7 +138,7 @@ impl<R: Read + Seek> Player<R> {
         Ok(None)
     }
 
-    /// It is played as often as at first once more, from its first packet on.
+    /// Rewinds the capture, to be played as often as at first from its first packet on.
     pub fn again(&mut self) -> Result<(), ReadError> {
         self.left = after_the_first(self.loops);
         self.over = false;

@@ -49,7 +49,7 @@ pub enum Problem {
     /// The file ends where more must come.
     #[error("the file ends within it")]
     EndsWithin,
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("reading failed: {0}")]
     Io(String),
     /// A block of pcapng is broken.
@@ -97,7 +97,7 @@ pub enum Problem {
         /// What they have in common.
         in_common: &'static str,
     },
-    /// It is a capture, but not for this purpose.
+    /// The capture does not suit this purpose.
     #[error("{0}")]
     Refused(String),
     /// A file without packets.

@@ -23,7 +23,7 @@ pub struct Tempo {
     lead_ns: u64,
     /// What division left, in parts of `speed.distance`.
     rest: u128,
-    /// It stands, and this is what was left to the next packet, at `speed`.
+    /// While the replay is paused: the time that was left to the next packet, at `speed`.
     left_ns: Option<u64>,
 }
 

@@ -12,7 +12,7 @@ use spate_net::{
 
 use super::Transport;
 
-/// Its endpoints.
+/// Endpoints of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
     pub(super) transport: Transport,
