@@ -56,11 +56,11 @@ enum Step {
 /// What a flow's program has come to that is not the flow's alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// It goes on with this template's program.
+    /// The flow goes on with this template's program.
     Switch(u32),
-    /// It opens a connection of this template, or of the one named last; or waits for its end.
+    /// The program opens a connection of this template, or of the one named last; or waits for its end.
     Open(Option<u32>),
-    /// It names the template of the next such connection, or several.
+    /// The program names the template of the next such connection, or several.
     Name,
 }
 
@@ -75,7 +75,7 @@ impl Flow {
         self.received < most && !self.any(is::FIN_RECEIVED | is::PROGRAM_WAITS) && self.state == State::Established
     }
 
-    /// Lets the program go on. Returns what it has come to that is not the flow's alone.
+    /// Executes the program as far as it goes. Returns what its stack has to do for it.
     // As `output`: what is not inlined gets parts of these by value, so that neither is in memory.
     #[inline(always)]
     pub fn go_on(&mut self, machine: &mut Machine<'_>, cx: &mut Context<'_>) -> Option<Left> {
@@ -113,7 +113,7 @@ impl Flow {
         self.state != State::Datagrams
     }
 
-    /// Behind the last instruction.
+    /// The program has come to its end.
     fn end(&mut self) -> Step {
         self.close_either();
         Step::End

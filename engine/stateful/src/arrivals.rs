@@ -277,7 +277,7 @@ impl Arrivals {
         self.over.pop_front()
     }
 
-    /// Goes on with the next row if all slots of this one that are due before it are taken. Whether it did.
+    /// Goes on with the next schedule if all slots of this one that are due before it are taken. Returns whether it did.
     fn go_on(&mut self) -> bool {
         let Some((from, _)) = self.later.front() else { return false };
         let from = *from;
@@ -411,7 +411,7 @@ impl Line {
         Some(Self { ticks: 0, rest: 0, later, sum })
     }
 
-    /// To the next block.
+    /// Advances to the next block.
     #[inline]
     fn advance(&mut self) {
         let block = self.later.len() - 1;

@@ -24,10 +24,10 @@ const TOGETHER: usize = 16;
 /// Why a scenario cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmulationError {
-    /// Its rates.
+    /// The rates of templates are wrong.
     #[error(transparent)]
     Timing(#[from] TimingError),
-    /// Its addresses.
+    /// The addresses of templates are wrong.
     #[error(transparent)]
     Tuples(#[from] TupleError),
     /// A worker would have none of the flows of a template that may be open, and wait for ever.

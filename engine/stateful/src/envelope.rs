@@ -40,7 +40,7 @@ const LONGEST: usize = 1 << 14;
 pub struct Access {
     /// VLAN tags of their frames. None: those of the port.
     pub tags: Option<Tags>,
-    /// Their frames go to the MAC of this neighbor, in their VLAN. None: to that of the port's next hop.
+    /// The neighbor to the MAC of which frames go, in their VLAN; none: the port's next hop.
     pub gateway: Option<Address>,
     /// Servers that are emulated on another port are met in the clients' tags too, and their port stands for the gateway.
     pub mirror: bool,
@@ -233,11 +233,11 @@ struct Port {
 /// What a frame is to a port's envelopes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival<'a> {
-    /// It came through no tunnel, and goes on as it is.
+    /// The frame came through no tunnel, and is received as it is.
     Plain,
-    /// Nothing is to be done with it any more.
+    /// The frame is handled.
     Done,
-    /// It came through the tunnel of its client: a frame as it would have come without.
+    /// The frame within the tunnel of its client, as it would have come without.
     Inner(&'a [u8]),
 }
 

@@ -97,7 +97,7 @@ pub mod is {
 
     /// A deadline counts.
     pub const TIMED_AT_ALL: u32 = WAITING | ACK_LATER | PROGRAM_WAITS;
-    /// It has something to send.
+    /// The flow has something to send.
     pub const OWES: u32 = OUTPUT | ACK_NOW | RESET | KEEPALIVE;
 }
 
@@ -130,7 +130,7 @@ pub struct Flow {
     pub remote: u32,
     pub local_port: u16,
     pub remote_port: u16,
-    /// Its entry in the wheel.
+    /// Node in the timer wheel.
     pub link: Link,
     /// The next with something to send.
     pub ready_next: u32,
@@ -209,7 +209,7 @@ pub struct Flow {
     /// Bytes or datagrams since the last clear.
     pub received: u64,
     pub pieces: [Piece; 2],
-    /// Behind the last byte queued.
+    /// Sequence number behind the last byte queued.
     pub snd_end: u32,
     pub piece_count: u8,
     /// Probes without an answer: of keepalive, or of a window.

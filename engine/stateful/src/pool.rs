@@ -26,7 +26,7 @@ pub struct Pool {
     pub tunnels: Option<Tunnels>,
     /// Their VLAN and gateway.
     pub access: Access,
-    /// Its addresses may be multicast: frames to one go to the group's MAC, and ports of its templates take frames to and from one.
+    /// Whether addresses may be multicast: frames to one go to the group's MAC, and ports of its templates take frames to and from one.
     pub allow_multicast: bool,
 }
 
@@ -78,7 +78,7 @@ pub enum PoolError {
     /// First and last address are of different families.
     #[error("first and last are of different families; give both as IPv4 or both as IPv6")]
     Families,
-    /// Nothing lies between.
+    /// The last address is before the first.
     #[error("last is before first; swap them")]
     Reversed,
 }

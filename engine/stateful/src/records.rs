@@ -32,7 +32,7 @@ pub enum End {
     IdleTimeout,
     /// Our program ended it before it was established.
     Abandoned,
-    /// It was still open when the run's drain was over.
+    /// The flow was still open when the run's drain was over.
     Aborted,
 }
 
@@ -91,7 +91,7 @@ pub struct Record {
     pub established_ns: Option<u64>,
     /// The first byte of data came.
     pub first_byte_ns: Option<u64>,
-    /// It ended; TIME-WAIT comes after that.
+    /// When the flow ended; TIME-WAIT comes after that.
     pub end_ns: u64,
     /// Bytes of data sent for the first time.
     pub sent_bytes: u64,
@@ -259,7 +259,7 @@ impl Records {
         self.keepalive_drops = counters.get(Count::KeepaliveDrops);
     }
 
-    /// It has worked for a flow since `before`.
+    /// Updates the account of a flow that the stack has worked for since `before`.
     pub(crate) fn after(&mut self, index: u32, udp: bool, established: bool, counters: &Counters, now_ns: u64) {
         let account = &mut self.accounts[index as usize];
         let summed = if udp { &SUMMED_UDP } else { &SUMMED };

@@ -102,7 +102,7 @@ pub struct Template {
     pub client: Option<Client>,
     /// Its servers, if they are emulated here.
     pub server: Option<Server>,
-    /// Its clients and its servers are on one loopback port: frames arrive as they are sent.
+    /// Whether clients and servers are on one loopback port: frames arrive as they are sent.
     pub looped: bool,
     /// Seed of random delays and random addresses.
     pub seed: u64,

@@ -70,7 +70,7 @@ impl TimeWaits {
         count
     }
 
-    /// Has the flows fetched that end after the next batch, and what finds those that end before.
+    /// Fetches the flows that end after the next batch into the CPU's caches, and what finds those that end before.
     #[inline]
     pub(crate) fn look_ahead(&mut self, mut fetch: impl FnMut(u32), mut find: impl FnMut(u32)) {
         while self.found < BATCH.min(self.entries.len()) {

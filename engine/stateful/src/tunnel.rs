@@ -10,7 +10,7 @@ use crate::{Address, counters::Count, gre::Gre, gtpu::Gtpu, mpls::Mpls, vxlan::V
 pub enum Way {
     /// From clients.
     Up,
-    /// To clients.
+    /// Towards clients.
     Down,
 }
 
@@ -129,9 +129,9 @@ pub(crate) enum Message<'a> {
         /// See [`Tunnelling::carries`].
         data: &'a [u8],
     },
-    /// It is to be answered.
+    /// A request that is to be answered.
     Request(Answer),
-    /// It is only counted.
+    /// A message that is only counted.
     Other(Count),
 }
 

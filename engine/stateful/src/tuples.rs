@@ -130,7 +130,7 @@ pub enum TupleProblem {
     /// No such pool.
     #[error("there is no pool {1}")]
     Unknown(&'static str, usize),
-    /// It would never be taken.
+    /// The pool would never be taken.
     #[error("a weight is 0; leave the pool out or give it a weight of at least 1")]
     Weightless(&'static str),
     /// The round would be too long.

@@ -162,7 +162,7 @@ impl Wheel {
         }
     }
 
-    /// Lets the time go on up to a tick, and takes the next entry out that comes up until then; none if there is no more.
+    /// Advances up to a tick, and takes the next entry out that expires until then; none if there is no more.
     #[inline]
     pub fn take_due(&mut self, links: &mut impl Links, to: u32) -> Option<u32> {
         if self.len == 0 {
@@ -187,7 +187,7 @@ impl Wheel {
         None
     }
 
-    /// Lets ticks pass on which nothing happens, at least one and not beyond `to`.
+    /// Passes ticks on which nothing expires, at least one and not beyond `to`.
     #[inline]
     fn go_on(&mut self, links: &mut impl Links, to: u32) {
         if to.wrapping_sub(self.now) > SLOTS {

@@ -44,7 +44,7 @@ pub struct FieldError {
 /// What is wrong with a field; its text starts with the part of the field that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FieldProblem {
-    /// There is nothing to send.
+    /// The field has no values.
     #[error("is empty; give at least one value")]
     NoValues,
     /// The field would have no bytes.

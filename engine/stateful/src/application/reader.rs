@@ -31,7 +31,7 @@ const MOST_CHUNKS: usize = 16_384;
 /// What is looked for next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Nothing any more.
+    /// No end is searched for any more.
     Nothing,
     /// The end of this number.
     One(u32),
@@ -101,11 +101,11 @@ struct Chunk {
 /// Whether what a program waits for has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It is asked for the next.
+    /// It has: the next end may be searched for.
     Yes,
     /// Not yet.
     No,
-    /// Its end can never be known.
+    /// The end can never be known.
     Broken,
 }
 
@@ -477,7 +477,7 @@ impl Readers {
 }
 
 impl Cursor {
-    /// Nothing is looked for any more.
+    /// Whether no end is searched for.
     fn is_idle(&self) -> bool {
         self.chosen && self.next == Next::Nothing
     }
@@ -502,7 +502,7 @@ fn first_byte(s: &Segment<'_>) -> u32 {
     s.seq.wrapping_add(u32::from(s.has(flag::SYN)))
 }
 
-/// Behind the last byte that came in order.
+/// Sequence number behind the last byte in order.
 fn data_end(flow: &Flow) -> u32 {
     flow.rcv_nxt.wrapping_sub(u32::from(flow.has(is::FIN_RECEIVED)))
 }

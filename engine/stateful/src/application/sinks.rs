@@ -18,7 +18,7 @@ pub trait Sink {
     /// How far it has come with one: all that is kept of it between pieces, beside each flow.
     type Progress: Copy + Debug;
 
-    /// Nothing has come yet.
+    /// The progress before the first byte.
     fn begin(&self) -> Self::Progress;
 
     /// Takes in the next bytes. Behind an end or a fault `progress` is of no use any more.
@@ -35,9 +35,9 @@ pub trait Sink {
 pub enum Fed {
     /// All belong to it, and more do.
     More,
-    /// It ends behind this many of them.
+    /// The message ends behind this many of the bytes.
     Ends(usize),
-    /// It is no message whose end can be known.
+    /// The end of the message can never be known.
     Broken(Fault),
 }
 
@@ -59,7 +59,7 @@ macro_rules! register {
         }
 
         impl Matcher {
-            /// Nothing has come yet.
+            /// The progress before the first byte.
             pub fn begin(&self) -> Progress {
                 match self {
                     $($(#[$attribute])* Self::$name(sink) => Progress::$name(sink.begin()),)+

@@ -14,7 +14,7 @@ pub struct Effects<'a> {
     pub begins: Option<Side>,
     /// The only transport that has it, and what programs over the other have instead.
     pub transport: Option<(Protocol, &'static str)>,
-    /// It takes time whenever it is executed. What counts from the flow's start waits only once.
+    /// Whether the instruction takes time whenever it is executed. What counts from the flow's start waits only once.
     pub takes_time: bool,
     /// What it sends.
     pub sends: Option<Data>,
@@ -70,7 +70,7 @@ pub enum Awaited<'a> {
     Count {
         /// Bytes or messages.
         count: u64,
-        /// They are taken off the count.
+        /// Whether they are subtracted from the count.
         clear: bool,
         /// "bytes" or "messages".
         unit: &'static str,
@@ -84,11 +84,11 @@ pub enum Awaited<'a> {
 /// What becomes of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariableChange {
-    /// It is this.
+    /// The variable is set to this.
     Set(i64),
-    /// It is this much more, around at 2^64.
+    /// This is added to the variable, modulo 2^64.
     Add(i64),
-    /// It is a time.
+    /// The variable is set to the time.
     Time,
 }
 
@@ -112,10 +112,10 @@ pub enum Next {
     Loop {
         /// Destination of the jump.
         to: u32,
-        /// Has the time.
+        /// Variable with the time.
         since: u8,
     },
-    /// Another template's program.
+    /// The program of another template.
     Template(u32),
     /// No instruction: the flow is closed, or reset.
     End {

@@ -30,17 +30,17 @@ pub enum Instruction {
     Send {
         /// Its index.
         payload: u32,
-        /// Goes on when it is acknowledged; else when it is in the send buffer.
+        /// Whether the program waits until the payload is acknowledged; else until it is in the send buffer.
         wait: bool,
     },
-    /// Goes on when this many bytes have come since the flow's start or the last clear.
+    /// Waits until this many bytes were received since the flow's start or the last clear.
     Receive {
         /// At least 1.
         bytes: u64,
         /// Takes them off the count.
         clear: bool,
     },
-    /// Goes on behind the end of what is received next.
+    /// Waits for the end of what is received next.
     ReceiveUntil(Until),
     /// UDP: sends a payload as one datagram.
     SendMessage {
@@ -65,7 +65,7 @@ pub enum Instruction {
     Close,
     /// TCP: RST, whatever is not sent. UDP: as `Close`.
     Reset,
-    /// Goes on when the peer has closed its direction.
+    /// Waits until the peer has closed its direction.
     WaitForPeerClose,
     /// Ends the program; the flow stays until its peer or silence ends it.
     LeaveOpen,
@@ -75,7 +75,7 @@ pub enum Instruction {
     Set {
         /// Below `VARIABLES`.
         variable: u8,
-        /// To this.
+        /// The value.
         value: i64,
     },
     /// Adds to a variable, around at 2^64.
@@ -85,7 +85,7 @@ pub enum Instruction {
         /// This.
         value: i64,
     },
-    /// Goes on elsewhere if a comparison of a variable with a value holds.
+    /// Jumps if a comparison of a variable with a value holds.
     Jump {
         /// Destination of the jump.
         to: u32,
@@ -96,7 +96,7 @@ pub enum Instruction {
         /// What it is compared with.
         value: i64,
     },
-    /// Goes on elsewhere until so much time has passed since a mark.
+    /// Jumps until this much time has passed since the time in a variable.
     Loop {
         /// Destination of the jump.
         to: u32,
@@ -122,7 +122,7 @@ pub enum Instruction {
         /// Variable of the mark; below `VARIABLES`.
         since: u8,
     },
-    /// Goes on with the same side's program of another template, from its first instruction behind `Connect` or `Accept`.
+    /// Continues with the same side's program of another template, from its first instruction behind `Connect` or `Accept`.
     SwitchTemplate {
         /// Its index.
         template: u32,
@@ -130,13 +130,14 @@ pub enum Instruction {
     /// Clients: opens a connection of another template from the flow's client address; goes on when that has ended, or could not be
     /// opened.
     OpenConnection {
-        /// Its index; none: the one that was named last, by this flow or by a connection that it opened. If none was, nothing is opened.
+        /// Index of the template; none: the one that was named last, by this flow or by a connection that it opened. If none was, nothing
+        /// is opened.
         template: Option<u32>,
     },
     /// Clients: names the template of the next connections that are opened without a name: of this flow, and when it ends of the one that
     /// opened it. Of several, one is drawn for each connection.
     NextTemplate {
-        /// Their indices, each once; at least one. All have the same probability.
+        /// Indices of the templates, each once; at least one. All have the same probability.
         templates: Box<[u32]>,
     },
 }

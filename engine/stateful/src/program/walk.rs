@@ -11,10 +11,10 @@ const MOST_STEPS: u32 = 1_000_000;
 pub(super) struct Walk<'a> {
     program: &'a Program,
     pub at: usize,
-    /// None where a time was noted.
+    /// Known values of variables; none for a variable that holds a time.
     variables: [Option<i64>; VARIABLES],
     steps: u32,
-    /// It is not known what follows.
+    /// Whether the next instruction is not known.
     pub lost: bool,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Walk<'a> {
         self.at >= self.program.instructions.len()
     }
 
-    /// Goes on behind the next instruction.
+    /// Passes to what follows the next instruction.
     pub fn go_on(&mut self) {
         let Some(instruction) = self.instruction() else { return };
         let mut next = self.at + 1;

@@ -69,7 +69,7 @@ enum Phase {
     UntilClose,
     /// In the digits of a chunk's length.
     ChunkSize,
-    /// Behind them.
+    /// Behind the digits, in the rest of the line.
     ChunkRest,
     Chunk,
     /// At the line's end behind a chunk.
