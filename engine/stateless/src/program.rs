@@ -93,7 +93,7 @@ struct Ready {
     sequence: Compiled,
     after: Option<usize>,
     per_worker: bool,
-    /// Its positions can be stepped through: a counter or a list that steps with each packet and never starts again.
+    /// Whether positions can be stepped through: a counter or a list that steps with each packet and never starts again.
     simple: bool,
 }
 
@@ -218,7 +218,7 @@ impl Cursor {
         this
     }
 
-    /// Goes to a packet: its number over all workers, and among this worker's.
+    /// Seeks a packet: its number over all workers, and among this worker's.
     pub(crate) fn seek(&mut self, variables: &Variables, number: u64, local: u64) {
         self.number = number;
         self.local = local;

@@ -84,7 +84,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Its streams, and how many packets of each.
+    /// The streams of the batch, with the number of packets of each.
     #[inline]
     pub fn streams(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
         let (streams, count) = if self.each { (self.count, 1) } else { (1, self.count) };

@@ -158,12 +158,12 @@ pub struct Template {
     frame: Box<[u8]>,
     kept: Kept,
     len: usize,
-    /// Nothing is to be done but to copy the frame.
+    /// Whether the frame is only copied.
     fixed: bool,
     /// All that varies lies in the first piece.
     in_first_piece: bool,
     flow: bool,
-    /// Nothing is written over the destination MAC, and no checksum covers it.
+    /// Whether nothing is written over the destination MAC, and no checksum covers it.
     destination_alone: bool,
     shortest: usize,
     variables: Variables,
@@ -232,8 +232,8 @@ impl Template {
         compile::Compiler::new(blueprint)?.compile()
     }
 
-    /// Has templates whose payloads are alike use buffers of each other without copying these: nothing varies behind the first piece, and
-    /// one's is the beginning of the other's.
+    /// Lets templates with equal payloads use buffers of each other without copying these: nothing varies behind the first piece, and one
+    /// payload is the beginning of the other.
     pub fn share_payloads<'a>(templates: impl Iterator<Item = &'a mut Self>) {
         let alike = |template: &&mut Self| template.fixed || template.in_first_piece;
         let mut all: Vec<_> = templates.filter(alike).filter(|template| template.len > PIECE).collect();

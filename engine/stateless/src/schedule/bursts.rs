@@ -23,7 +23,7 @@ pub(super) struct Bursting {
 }
 
 impl Bursting {
-    /// None for a continuous stream that nothing starts.
+    /// The state of a bursting stream; none for a continuous stream that nothing starts.
     pub(super) fn new(timing: &StreamTiming) -> Option<Box<Self>> {
         let (packets, count, gap_ns) = match timing.transmit {
             // What is started by another stream is one endless burst.
