@@ -231,7 +231,7 @@ pub struct Silence {
 }
 
 impl Silence {
-    /// Nothing has arrived at all.
+    /// Silence of a receiver at which nothing arrived at all.
     pub fn whole() -> Self {
         Self { spans: vec![Span::ALL], unlisted_ns: 0, least_delay_ns: None }
     }

@@ -20,7 +20,7 @@ pub struct LogHistogram<const BITS: u32> {
     cells: Box<[Counter]>,
 }
 
-/// To a thousandth: three significant digits.
+/// Histogram with cells of a thousandth: three significant digits.
 pub type Histogram = LogHistogram<10>;
 
 impl<const BITS: u32> LogHistogram<BITS> {

@@ -18,7 +18,7 @@ pub struct Times {
 pub struct Timed {
     /// Exact.
     pub sum_ns: u64,
-    /// To 1/128, up to 39 h.
+    /// Distribution with cells of 1/128, up to 39 h.
     pub distribution: LogDistribution<BITS>,
 }
 
