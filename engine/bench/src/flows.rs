@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One measurement of one case of flows, in a process of its own. Flat out: flows that ended in so much CPU time of the
+//! One measurement of one case of flows, in a process of its own. At the maximum rate: flows that ended, and the CPU time of the
 //! worker, which is client and server; or, for callgrind, a number of flows. Idle: memory for each end, and that all of
 //! them still work, with packets lost on the way.
 use std::sync::atomic::{AtomicU64, Ordering};

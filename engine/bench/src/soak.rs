@@ -27,7 +27,7 @@ use crate::pages::Reserved;
 use crate::rig::{MEMORY, Pages, start_soon};
 
 const PORTS: [&str; 2] = ["whole", "lossy"];
-/// The lossy port loses every so manieth packet.
+/// The lossy port loses one packet of this many.
 const LOSES: u64 = 97;
 /// Workers, at most.
 const MOST_WORKERS: usize = 2;
@@ -240,7 +240,7 @@ impl Soaking {
                 self.live.push(Live { id, tag, held, streams: plan.streams });
                 Ok(())
             }
-            // Memory for packets built beforehand is limited; anything else is a fault of the plan.
+            // Memory for prebuilt packets is limited; anything else is a fault of the plan.
             Err(refusal) if refusal.to_string().contains("memory") => {
                 self.refused += 1;
                 Ok(())

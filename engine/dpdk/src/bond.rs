@@ -224,7 +224,7 @@ impl Bond {
     /// Closes its members; the bond itself is closed.
     pub(crate) fn close(&self) {
         for member in &self.members {
-            // SAFETY: nobody else uses the port.
+            // SAFETY: no other thread uses the port.
             let code = unsafe { sys::spate_port_close(member.id) };
             if code != 0 {
                 tracing::warn!(code, device = member.name, "a member of a bond was not closed cleanly");
@@ -239,7 +239,7 @@ pub(crate) struct Waiting {
     count: usize,
 }
 
-// SAFETY: valid mbufs that nobody else refers to.
+// SAFETY: valid mbufs without other references.
 unsafe impl Send for Waiting {}
 
 impl Waiting {

@@ -42,7 +42,7 @@ pub enum Offered {
 
 /// Packets in order; those it holds it owns, and frees when dropped.
 pub struct Burst {
-    /// `packets[head..tail]` are valid mbufs that nobody else refers to.
+    /// `packets[head..tail]` are valid mbufs without other references.
     packets: [Mbuf; BURST],
     head: usize,
     tail: usize,
@@ -259,7 +259,7 @@ impl Burst {
         &self.packets[range]
     }
 
-    /// Adds packets that were built beforehand, from number `from` on, around without end.
+    /// Adds prebuilt packets, from number `from` on, around without end.
     ///
     /// # Panics
     /// If there is no room for them.

@@ -149,7 +149,7 @@ impl Loopback {
     }
 
     /// # Safety
-    /// As `send`; nobody else adds to the rings.
+    /// As `send`; no other thread adds to the rings.
     unsafe fn share_out_alone(&self, packets: &mut [burst::Mbuf], queues: &[u8; BURST]) -> usize {
         let mut room: [u32; MOST_QUEUES] = [0; MOST_QUEUES];
         for (room, ring) in room.iter_mut().zip(&self.rings) {
@@ -174,7 +174,7 @@ impl Loopback {
     }
 
     /// # Safety
-    /// As `send`; nobody else adds to the rings.
+    /// As `send`; no other thread adds to the rings.
     unsafe fn disturbed(&self, packets: &mut [burst::Mbuf], queues: &[u8; BURST], disturbance: &Disturbance) -> usize {
         if self.rings.iter().any(|ring| (ring.room() as usize) < 2 * BURST) {
             return 0;

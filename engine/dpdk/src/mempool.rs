@@ -93,7 +93,7 @@ impl Mempool {
         let cache = if count >= 4 * CACHE { CACHE } else { 0 };
         match NonNull::new(create(&name, cache, data_room)) {
             Some(raw) => {
-                // SAFETY: a pool that nobody has taken a buffer of.
+                // SAFETY: a pool of which no buffer was taken.
                 let count = unsafe { sys::rte_mempool_avail_count(raw.as_ptr()) };
                 let receives = AtomicBool::new(false);
                 Ok(Self { inner: Arc::new(Inner { raw, count, room, note_offset, receives }) })
@@ -136,7 +136,7 @@ impl Mempool {
 impl Drop for Inner {
     fn drop(&mut self) {
         let count = self.count;
-        // SAFETY: made by rte_pktmbuf_pool_create, and nobody uses it but holders of its buffers.
+        // SAFETY: made by rte_pktmbuf_pool_create, and only holders of its buffers use it.
         resting::rest("a pool", self.raw, move |pool| unsafe { sys::rte_mempool_avail_count(pool.as_ptr()) } == count);
     }
 }

@@ -64,7 +64,7 @@ impl Prebuilt {
         assert_eq!(self.borrowed.get(), 0, "what was sent must not change");
         let room = self.room;
         let packets = self.packets[first..][..lens.len()].iter().zip(lens);
-        // SAFETY: valid mbufs of one segment that nobody else refers to yet, with that much room.
+        // SAFETY: valid mbufs of one segment without other references, with that much room.
         packets.map(move |(&packet, &len)| unsafe { frame(packet, len, room) })
     }
 

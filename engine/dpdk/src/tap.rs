@@ -59,7 +59,7 @@ impl Tap {
         if socket < 0 {
             return Err(TapError::Make(io::Error::last_os_error()));
         }
-        // SAFETY: just opened, and nobody else's.
+        // SAFETY: just opened, and owned by nothing else.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
         let mut data = [0; 14];
         for (to, byte) in data.iter_mut().zip(mac) {

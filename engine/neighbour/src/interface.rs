@@ -247,7 +247,7 @@ impl Interface {
         self.link.found_for(sought)
     }
 
-    /// What is known of a neighbor in any tags; none if nobody wants it.
+    /// What is known of a neighbor in any tags; none if it is not wanted.
     pub fn known(&self, target: Target) -> Option<Neighbour> {
         self.link.table.get(target)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The neighbours that are wanted, what is known of each, and when to ask again (RFC 4861 §7.3, for ARP alike).
 //!
-//! Nobody on the link can add an entry: only what is wanted is remembered, so the table cannot be flooded.
+//! No station on the link can add an entry: only what is wanted is remembered, so the table cannot be flooded.
 use std::{
     collections::{BTreeMap, btree_map},
     fmt,
@@ -113,7 +113,7 @@ struct Entry {
     wanted: WantedBy,
 }
 
-/// Who wants a neighbor. It is forgotten as soon as nobody does.
+/// Users of a neighbor's entry. The entry is removed with the last of them.
 #[derive(Clone, Debug, Default)]
 struct WantedBy {
     /// The port.

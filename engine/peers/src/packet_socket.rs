@@ -35,7 +35,7 @@ impl PacketSocket {
         let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: takes no memory. Without a protocol it receives nothing before it is bound.
         let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
-        // SAFETY: just opened, owned by nobody else.
+        // SAFETY: just opened, and owned by nothing else.
         let this = Self(unsafe { OwnedFd::from_raw_fd(fd) });
         this.set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
         this.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;

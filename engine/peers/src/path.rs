@@ -18,7 +18,7 @@ pub struct Path {
     pub loss_per_mille: u32,
     /// That every packet takes in each direction.
     pub delay_us: u64,
-    /// Up to so much more, evenly distributed: packets overtake each other.
+    /// Maximum additional delay, evenly distributed: packets overtake each other.
     pub jitter_us: u64,
     /// Packets held back, of 1000, by `held_us`.
     pub held_per_mille: u32,

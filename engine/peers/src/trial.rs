@@ -424,7 +424,7 @@ impl Trial {
     }
 }
 
-/// Waits until something holds, for so long at most.
+/// Waits until a condition holds, or a timeout.
 fn wait(most: Duration, holds: impl Fn() -> bool) {
     let start = Instant::now();
     while !holds() && start.elapsed() < most {

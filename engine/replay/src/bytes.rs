@@ -86,7 +86,7 @@ impl Order {
         }
     }
 
-    /// The number at an offset of bytes that reach so far.
+    /// The number at an offset of bytes that contain it.
     pub(crate) fn u32_at(self, bytes: &[u8], at: usize) -> u32 {
         self.u32([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
     }

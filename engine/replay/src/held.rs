@@ -30,7 +30,7 @@ struct Packet {
 #[derive(Debug)]
 pub struct HeldTape {
     held: Arc<Held>,
-    /// What is written again in every pass; none if all was written beforehand.
+    /// What is written again in every pass; none if all was written when the capture was read.
     rewrite: Option<Rewrite>,
     /// How often it is played; none: without an end.
     loops: Option<u64>,

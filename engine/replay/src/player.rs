@@ -44,7 +44,7 @@ pub struct Player<R> {
     over: bool,
 }
 
-/// How many passes there are after the first of so many; none: without an end.
+/// Passes after the first, of this many in all; none: without end.
 pub(crate) fn after_the_first(loops: Option<u64>) -> Option<u64> {
     loops.map(|loops| loops.saturating_sub(1))
 }

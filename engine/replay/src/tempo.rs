@@ -44,7 +44,7 @@ impl Tempo {
         self
     }
 
-    /// The capture is played anew: its first packet is due this long after an instant. Not for one that is behind another half.
+    /// Restarts the capture: its first packet is due this long after an instant. Not for one that is behind another half.
     pub fn again(&mut self, at_ns: u64, delay_ns: u64) {
         (self.last_ns, self.lead_ns, self.rest) = (None, 0, 0);
         self.due_ns = at_ns.saturating_add(delay_ns);
@@ -57,7 +57,7 @@ impl Tempo {
         if self.left_ns.is_some() { None } else { Some(self.due_ns) }
     }
 
-    /// The next packet is done; the one after it is so far from it.
+    /// Advances to the packet after the next one, which is at this distance from it.
     #[inline]
     pub fn go_on(&mut self, gap: u64) {
         let scaled = u128::from(gap) * u128::from(self.speed.nanoseconds) + self.rest;
@@ -87,7 +87,7 @@ impl Tempo {
     }
 }
 
-/// What takes so long at one speed takes so long at another.
+/// How long a distance takes at another speed, from how long it takes at one.
 fn rescaled(ns: u64, from: Speed, to: Speed) -> u64 {
     let mut times = u128::from(from.distance) * u128::from(to.nanoseconds);
     let mut by = u128::from(from.nanoseconds) * u128::from(to.distance);

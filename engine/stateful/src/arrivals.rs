@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! When the flows of templates begin, for one worker.
 //!
-//! The templates of a set have one row of *slots*, at the sum of their rates: slot s, s = 0, 1, 2, ..., is due s / sum
+//! The templates of a set have one schedule of *slots*, at the sum of their rates: slot s, s = 0, 1, 2, ..., is due s / sum
 //! seconds after the start. An order assigns each slot to a template ([`Order`]); a template's k-th slot is its flow k. So 6
 //! templates of one flow a second each begin one every sixth of a second, and 10 and 2 flows a second make one every
 //! twelfth, two of twelve the second's. A template that has come to its limit leaves its slots empty; the others' rates stay.
 //! (TRex spaces and draws them in the same way.)
 //!
 //! Of every W slots each of W workers takes one: the w-th, and if there are several templates one that changes from W to W,
-//! lest a worker have one template's flows alone where they take turns.
+//! so that no worker has one template's flows alone where they take turns.
 //! While rates ramp up over a time T, the sum at t < T is t / T of the full one: slot s is due at sqrt(2 s T / sum), and
 //! from T on half of T later than without. They can also rise by steps. All is integer arithmetic on exact fractions, rounded
 //! down to nanoseconds; all workers of all engines find the same.
 //!
-//! Rates of templates can change: from then on there is another row, whose slot 0 is due at the change (so far along the ramp as
-//! time is), and in which flows go on to be numbered as before.
+//! Rates of templates can change: from then on there is another schedule. Its slot 0 is due at the change, as far along the ramp as
+//! time is then, and the numbers of flows go on.
 //!
 //! If there are several templates, a worker looks at all slots, also those of others, to count flows: O(log templates) each.
 mod owed;

@@ -211,7 +211,7 @@ impl Emulation {
         self.stack.receive_handed(port, frame, now_ns)
     }
 
-    /// A flow that begins so long after its time is late.
+    /// A flow that starts later than this after its time is late.
     #[must_use]
     pub fn late_after(self, late_after_ns: u64) -> Self {
         Self { late_after_ns, ..self }

@@ -94,7 +94,7 @@ pub(crate) trait Tunnelling {
         None
     }
 
-    /// Whether tunnels have identifiers. Those without are told apart by their ends.
+    /// Whether tunnels have identifiers. Those without are distinguished by their ends.
     fn has_id(&self) -> bool {
         true
     }

@@ -8,7 +8,7 @@ use crate::{
     wheel,
 };
 
-/// A flow without datagrams for so long is forgotten, unless its program says otherwise.
+/// Idle timeout of a flow without datagrams, unless its program sets another.
 pub const SILENCE_NS: u64 = 10_000_000_000;
 
 impl Flow {

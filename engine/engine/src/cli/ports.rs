@@ -329,7 +329,7 @@ impl<'a> Resolver<'a> {
             let named: Vec<String> = all.iter().map(Status::describe).collect();
             if let Some(entry) = all.into_iter().find(|entry| entry.interface == *interface) {
                 let Some(pci) = entry.device_info.and_then(|info| info.pci) else {
-                    // Packets would pass through the kernel, and nobody asked for that.
+                    // Packets would pass through the kernel, which was not requested.
                     if let Some(resource) = &attachment.resource {
                         bail!(
                             "attached:{interface}: a PCI device of {resource} was requested, and the network status has none for \

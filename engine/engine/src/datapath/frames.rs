@@ -47,7 +47,7 @@ impl FrameWriter {
         self.ring.slots() >= HEADER + len
     }
 
-    /// Nobody reads any more.
+    /// Whether the reader is gone.
     pub(super) fn is_abandoned(&self) -> bool {
         self.ring.is_abandoned()
     }
@@ -130,7 +130,7 @@ impl FrameReader {
         self.lost.get()
     }
 
-    /// Nobody writes any more.
+    /// Whether the writer is gone.
     pub(super) fn is_abandoned(&self) -> bool {
         self.ring.is_abandoned()
     }

@@ -420,7 +420,7 @@ pub struct RecordsSpec {
     pub path: Option<PathBuf>,
     /// Records in the file at most.
     pub most: u64,
-    /// The file is given up if it is not finished so long after the workers have ended: its volume may hang.
+    /// Timeout of finishing the file after the workers have ended: its volume may hang.
     pub within_ns: u64,
 }
 

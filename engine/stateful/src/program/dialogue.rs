@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether a client and a server that talk to each other come to an end: both are followed, as far as each gets.
 //!
-//! Only what is certain is reported: as far as the ways through both are known beforehand. Nothing is lost between them.
+//! Only what is certain is reported: as far as the paths through both are known before a run. Nothing is lost between them.
 use super::check::Programs;
 use super::effects::{Awaited, Data, Next};
 use super::fault::{Fault, Problem, Side};

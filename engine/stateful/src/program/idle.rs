@@ -7,7 +7,7 @@ use super::fault::{Fault, Problem, Side};
 use super::walk::Walk;
 
 /// Finds the first such receive of each program of `templates`, in their order, clients first, as far as the way through it is
-/// known beforehand.
+/// known before a run.
 pub fn idle(templates: &[Programs]) -> Vec<Fault> {
     let sides = (0..templates.len()).flat_map(|template| [(template, Side::Client), (template, Side::Server)]);
     sides.filter_map(|(template, side)| first(templates, template, side)).collect()

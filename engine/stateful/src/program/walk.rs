@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The way that a flow takes through a program, as far as it is known beforehand: variables are 0 at first, and nothing but the
+//! The way that a flow takes through a program, as far as it is known before a run: variables are 0 at first, and nothing but the
 //! program sets them. What does not depend on it alone (times, what bytes say, other templates) is not known.
 use super::effects::{Awaited, Next, VariableChange};
 use super::{Instruction, Program, VARIABLES};

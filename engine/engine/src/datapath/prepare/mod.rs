@@ -353,7 +353,7 @@ fn prebuilt(
     Ok(all.into())
 }
 
-/// Packets built beforehand, being written.
+/// Prebuilt packets that are being written.
 struct Beforehand<'a>(&'a mut Prebuilt);
 
 impl Frames for Beforehand<'_> {

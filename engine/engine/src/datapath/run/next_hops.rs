@@ -39,7 +39,7 @@ struct StreamsOfPort {
     port: PortIndex,
     workers: Vec<WorkerIndex>,
     streams: Arc<[SendStream]>,
-    /// By stream: its neighbor, if that is known; and whether its packets are built beforehand.
+    /// By stream: its neighbor, if that is known; and whether its packets are prebuilt.
     hops: Vec<(Option<IpAddr>, bool)>,
 }
 

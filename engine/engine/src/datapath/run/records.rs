@@ -27,7 +27,7 @@ use crate::datapath::{
 const RING: usize = 1 << 17;
 /// How often the writer looks for records.
 const LOOK: Duration = Duration::from_millis(2);
-/// Records of the last so long are all that an engine that is killed can lose of a file.
+/// Interval of writes to the file: an engine that is killed loses the records of this time at most.
 const FLUSH: Duration = Duration::from_secs(60);
 /// Records that are taken at once.
 const BATCH: usize = 4096;

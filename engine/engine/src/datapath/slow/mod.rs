@@ -322,7 +322,7 @@ pub enum NotPinged {
 /// Why it is not known to which MAC a packet has to be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoNextHop {
-    /// The port has no address at all, so that it asks nobody.
+    /// The port has no address at all, so that it resolves no neighbor.
     #[error("the port has no address to find a next hop from: give it one (--address)")]
     NoAddress,
     /// None of the port's addresses and gateways leads to the destination.

@@ -155,7 +155,7 @@ impl SlowPort {
         Ok(this)
     }
 
-    /// Sends echo requests from now on. What becomes of them comes out of the channel, until there is no more, or nobody reads.
+    /// Sends echo requests from now on. Their events come out of the channel, until there is no more, or its reader is gone.
     pub(super) fn ping(&mut self, id: u64, ping: Ping, now_ns: u64) -> Result<mpsc::Receiver<PingEvent>, PingError> {
         self.interface.ping(id, ping, now_ns)?;
         let (events, reader) = mpsc::channel(PING_EVENTS);
@@ -163,7 +163,7 @@ impl SlowPort {
         Ok(reader)
     }
 
-    /// Stops pings that nobody reads any more.
+    /// Stops pings of which the reader is gone.
     fn stop_pings(&mut self) {
         let Self { pings, interface, .. } = self;
         pings.retain(|(id, events)| {

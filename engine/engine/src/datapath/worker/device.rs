@@ -121,7 +121,7 @@ pub(in crate::datapath) trait Packets<D: Device> {
     fn is_verified(&self, index: usize) -> bool;
     /// The counter of a queue's device when a packet arrived; none if the device did not stamp it.
     fn stamp(&self, index: usize, queue: &D::Rx) -> Option<u64>;
-    /// Adds packets that were built beforehand, from number `from` on, around without end.
+    /// Adds prebuilt packets, from number `from` on, around without end.
     fn repeat(&mut self, prebuilt: &D::Prebuilt, from: u64, count: usize);
     /// Bytes without FCS of the packets from `first` on.
     fn lens(&self, first: usize, lens: &mut [u16]);

@@ -219,7 +219,7 @@ impl<D: Device> Emulated<D> {
         // What has arrived here itself must be read in between.
         for _ in 0..HANDED {
             let Some((port, frame)) = handoff.take() else { return };
-            // Nobody else has the frame's flow.
+            // No other worker has the frame's flow.
             self.emulation.set_shared(false);
             let (_, of_client) = self.emulation.receive_handed(port, frame, now_ns);
             self.emulation.set_shared(true);
@@ -369,7 +369,7 @@ fn receive_stray(
     if given { Demux::Taken } else { receive_at_home(emulation, port, frame, at_ns).into() }
 }
 
-/// Nobody else has the frame's flow.
+/// No other worker has the frame's flow.
 fn receive_at_home(emulation: &mut Emulation, port: usize, frame: &[u8], at_ns: u64) -> Received {
     emulation.set_shared(false);
     let received = emulation.receive(port, frame, at_ns);

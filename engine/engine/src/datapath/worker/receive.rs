@@ -145,7 +145,7 @@ impl<D: Device> Receiver<D> {
                     }
                 }
             } else if !trailers && port.sinks.flows.is_empty() {
-                // Nobody expects anything.
+                // No sink expects packets.
                 port.sinks.station.take_all::<D>(&self.burst, &lens[..packets], at_ns);
             } else {
                 let (lens, tails) = (&lens[..packets], &tails[..packets]);

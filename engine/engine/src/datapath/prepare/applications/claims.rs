@@ -67,7 +67,7 @@ pub(super) fn claims(scenario: &Scenario) -> Vec<Claim> {
 /// Addresses that a scenario's clients and servers have on this engine, by port.
 pub(in crate::datapath) fn ranges(scenario: &Scenario) -> BTreeMap<PortIndex, Vec<Range>> {
     let mut ranges: BTreeMap<PortIndex, Vec<Range>> = BTreeMap::new();
-    // Nobody asks for the MAC of a group.
+    // The MAC of a group is computed, not resolved.
     let asked_for = claims(scenario).into_iter().filter(|claim| !claim.pool.is_of_groups());
     for Claim { port, pool, own_macs, tags, .. } in asked_for {
         let Some(first_own) = pool.first_own() else { continue };

@@ -95,7 +95,7 @@ impl Packet {
     }
 }
 
-/// Packets that are built beforehand, of one stream: as long as `lens` says, to be written.
+/// Prebuilt packets of one stream, of the lengths `lens`, to be written.
 impl spate_stateless::Frames for Packet {
     fn frames<'a>(&'a mut self, _: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
         lens.first().map(|&len| self.write(len.into())).into_iter()

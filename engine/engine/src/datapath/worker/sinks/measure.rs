@@ -4,7 +4,7 @@
 //! The sequence of a stream and a sending worker has one owner, a worker that receives from the stream's port. A packet
 //! that came in elsewhere is handed to the owner through a ring. When an owner is behind, so that a ring has no room for a
 //! burst, this worker reads nothing more until there is (which is counted): packets wait in the device's queue, and none
-//! is lost between workers. Nobody waits in a circle, since every worker empties its own rings first.
+//! is lost between workers. Workers do not wait for each other in a circle, since every worker empties its own rings first.
 use std::{ops::Range, sync::Arc};
 
 use spate_net::{FCS_LEN, Trailer, trailer};

@@ -85,7 +85,7 @@ impl<D: Device> Source<D> for Flows<D> {
         true
     }
 
-    /// Whether all flows have begun that were due before the end.
+    /// Whether all flows that were due before the end have started.
     fn is_over(run: &mut WorkerRun<D>, now: u64) -> bool {
         let Some(grace_ns) = run.emulated.as_ref().map(|emulated| emulated.grace_ns()) else { return true };
         let too_late = run.stopped || run.has_come(now, run.end_ns.saturating_add(grace_ns));

@@ -105,7 +105,7 @@ impl ReplayTape {
         }
     }
 
-    /// The capture is played anew, whether or not it was before. One that is read follows in the ring behind the end of its last time.
+    /// Plays the capture from its start. One that is read ahead follows in the ring behind the end of its last pass.
     fn again(&mut self) {
         match self {
             Self::Held(tape) => tape.again(),

@@ -33,7 +33,7 @@ pub(in crate::datapath) struct PortRun<D: Device = Dpdk> {
     pub(in crate::datapath) streams: Arc<[SendStream]>,
     /// Where this worker stands in each.
     pub(in crate::datapath) writers: Box<[Writer]>,
-    /// Packets built beforehand, by stream; empty if no stream has any.
+    /// Prebuilt packets, by stream; empty if no stream has any.
     pub(in crate::datapath) prebuilt: Box<[Option<D::Prebuilt>]>,
     /// If each stream's packets are all the same.
     pub(in crate::datapath) copies: Option<Copies>,
@@ -85,7 +85,7 @@ pub(in crate::datapath) struct NewStreams {
 }
 
 impl NewStreams {
-    /// For one worker; `prebuilt`: it has packets of some that were built beforehand, and are sent as they are.
+    /// For one worker; `prebuilt`: it has prebuilt packets of some, which are sent as they are.
     pub(in crate::datapath) fn new(port: usize, streams: &Arc<[SendStream]>, prebuilt: bool) -> Self {
         Self { port, streams: Arc::clone(streams), copies: Copies::of(streams).filter(|_| !prebuilt) }
     }

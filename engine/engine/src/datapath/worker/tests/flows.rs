@@ -36,7 +36,7 @@ struct Of {
     rate: u64,
     /// Connections that may be open at a time; 0: any number.
     most_open: u64,
-    /// Servers wait so long before they respond.
+    /// How long servers wait before they respond.
     hold_ns: u64,
     warmup_ns: u64,
     end_ns: u64,
@@ -245,7 +245,7 @@ impl Flows {
         self.shares.iter().all(|share| share.sent.is_up())
     }
 
-    /// This many connections have begun and ended as their programs say, without any packet sent twice.
+    /// This many connections have started and ended as their programs say, without any packet sent twice.
     fn assert_complete(&self, flows: u64) {
         let of =
             |client, begun| [begun, Count::FlowsEstablished, Count::FlowsClosed].map(|count| self.count(client, count));
@@ -304,7 +304,7 @@ fn another_rate_of_connections_takes_effect_at_its_instant_although_workers_rest
         run.to(SECOND);
         let halves: Vec<_> = [0, 4, 8, 11, 13, 15, 17, 19].map(|quarter| quarter * MS / 4).to_vec();
         assert_eq!(run.times(), halves, "{workers} workers");
-        // Other rates of templates begin anew.
+        // Other rates of templates start another schedule.
         let mut run = Flows::new(of);
         let scenario = Arc::clone(&run.scenario);
         run.send_all(|worker| {
