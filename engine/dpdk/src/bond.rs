@@ -48,7 +48,7 @@ pub struct Lacp {
 pub struct LacpState(pub u8);
 
 impl LacpState {
-    /// By bit, the lowest first.
+    /// Names of the bits, the lowest first.
     const NAMES: [&str; 8] =
         ["Activity", "Timeout", "Aggregation", "Synchronization", "Collecting", "Distributing", "Defaulted", "Expired"];
 
@@ -199,7 +199,7 @@ impl Bond {
         rates.sum::<Option<u64>>().filter(|&sum| sum > 0)
     }
 
-    /// What its members lost.
+    /// Sum of what the members lost.
     pub(crate) fn stats(&self) -> PortStats {
         let mut all = PortStats::default();
         for member in &self.members {

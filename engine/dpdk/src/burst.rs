@@ -84,7 +84,7 @@ impl Burst {
         self.tail - self.head
     }
 
-    /// Whether none is held.
+    /// Whether the burst has no packets.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head == self.tail
@@ -292,7 +292,7 @@ impl Burst {
         unsafe { field::<u32>(packet, sys::SPATE_MBUF_PKT_LEN).read() as usize }
     }
 
-    /// What `head` gives of each packet.
+    /// First segments of all packets, as `head` gives them.
     #[inline]
     pub fn heads(&self) -> impl Iterator<Item = &[u8]> {
         // SAFETY: valid mbufs of ours.

@@ -24,14 +24,14 @@ use crate::{
 pub enum Memory {
     /// Hugepages.
     Huge {
-        /// How much, in bytes.
+        /// Size in bytes.
         bytes: u64,
         /// Size of the pages in bytes; any if none.
         page: Option<u64>,
     },
     /// Ordinary pages: about half as fast, and not for NICs.
     Normal {
-        /// How much, in bytes.
+        /// Size in bytes.
         bytes: u64,
     },
 }

@@ -27,7 +27,7 @@ pub struct Prebuilt {
     packets: Box<[Mbuf]>,
     /// Bytes that each has room for.
     room: usize,
-    /// How many were handed out.
+    /// References that were given out.
     borrowed: Cell<u64>,
 }
 

@@ -26,12 +26,12 @@ pub enum TapError {
     /// An interface's name has 1 to 15 bytes, without spaces and slashes.
     #[error("{0:?} is no name of an interface: they have 1 to 15 characters, without spaces, ':' and '/'")]
     Name(String),
-    /// No way to make any.
+    /// The system has no TUN device.
     #[error(
         "{DEVICE} cannot be opened: {0} (the engine needs that device: load the kernel's module tun, and give it to the pod)"
     )]
     Device(io::Error),
-    /// Not allowed to, or it is there.
+    /// The process lacks a capability, or the interface exists.
     #[error(
         "it cannot be made: {0} (the engine needs the capability NET_ADMIN, and no interface may have that name yet)"
     )]
