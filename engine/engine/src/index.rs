@@ -51,12 +51,12 @@ impl WorkerRange {
         WorkerIndex(self.0.start)
     }
 
-    /// How many they are.
+    /// Number of workers.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether a worker is one of them.
+    /// Whether a worker is in the range.
     pub fn contains(&self, worker: WorkerIndex) -> bool {
         self.0.contains(&worker.0)
     }

@@ -152,7 +152,7 @@ impl Scrape {
     }
 }
 
-/// What a page has no room for.
+/// Writes what is omitted from the page.
 fn omitted(encoder: &mut Encoder<'_>, counts: [(&str, usize); 3]) -> fmt::Result {
     let help = "Streams, their VLAN tags, and sides of templates that are omitted because the page is full";
     let mut family = encoder.family("spate_engine_left_out", help, MetricType::Gauge)?;

@@ -30,7 +30,7 @@ pub struct Links {
     punts: Vec<OfPort<Asked>>,
 }
 
-/// What is asked to be punted.
+/// Argument of --punt.
 #[derive(Clone, Debug)]
 struct Asked(Punt);
 

@@ -16,9 +16,9 @@ const STATUS_LIMIT: Duration = Duration::from_secs(90);
 pub struct Asked {
     /// Its name in plans.
     pub name: String,
-    /// Where it leads.
+    /// Device of the port.
     pub device: AskedDevice,
-    /// What its device does of the work on packets.
+    /// Offloads of its device that are used.
     pub offloads: UseOffloads,
     /// Its address, in place of its device's.
     pub mac: Option<[u8; 6]>,

@@ -25,7 +25,7 @@ const PACKET_OVERHEAD: usize = 32;
 /// What to copy.
 #[derive(Clone, Debug)]
 pub struct CaptureSpec {
-    /// Which packets.
+    /// Filter that packets have to pass.
     pub filter: Program,
     /// The direction to copy; none: both.
     pub direction: Option<Direction>,
@@ -38,7 +38,7 @@ pub struct CaptureSpec {
 pub struct Captured {
     /// When it was read from the device or handed to it, on the wall clock.
     pub at_ns: u64,
-    /// Which way it went.
+    /// Direction of the packet.
     pub direction: Direction,
     /// Its length without FCS.
     pub original_len: u32,

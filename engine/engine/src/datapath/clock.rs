@@ -66,7 +66,7 @@ pub(super) struct Timescale {
     /// The offset before the last change, and the monotonic instant of that change.
     previous_offset: AtomicI64,
     changed_at: AtomicU64,
-    /// Other engines are known to keep it.
+    /// Whether other engines are known to keep this time scale.
     common: AtomicBool,
 }
 
@@ -82,7 +82,7 @@ impl Timescale {
         mono_ns.wrapping_add_signed(self.offset.load(Relaxed))
     }
 
-    /// Whether other engines are known to keep it.
+    /// Whether other engines are known to keep this time scale.
     #[inline]
     pub(super) fn is_common(&self) -> bool {
         self.common.load(Relaxed)
@@ -252,7 +252,7 @@ impl Clock {
         self.inner.wall.of(mono_ns)
     }
 
-    /// How the wall clock stands now.
+    /// The wall clock and the monotonic clock now.
     #[inline]
     pub(super) fn wall(&self) -> Wall {
         Wall { offset: self.inner.wall.offset.load(Relaxed) }

@@ -24,13 +24,13 @@ pub(super) enum Command<D: Device = Dpdk> {
     Start(usize, u64),
     /// The run's clock stops or resumes at a monotonic instant.
     Clock(usize, u64, ClockChange),
-    /// Other rates for streams.
+    /// Changes rates of streams.
     Change(usize, RateChange),
     /// Streams with other templates.
     Streams(usize, Box<NewStreams>),
     /// Changes the speed of a replay.
     Tempo(usize, TempoChange),
-    /// Other next hops for flows.
+    /// Changes next hops of flows.
     NextHops(usize, Box<NewNextHops>),
     /// Changes the rate of new flows of the run's templates.
     FlowRate(usize, FlowRate),
@@ -54,7 +54,7 @@ pub(super) enum Command<D: Device = Dpdk> {
     Quit,
 }
 
-/// Which way packets go.
+/// Direction of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Received.
@@ -94,7 +94,7 @@ pub(super) struct FlowRate {
     pub(super) row: Option<Box<Arrivals>>,
 }
 
-/// Other next hops for a run's flows on a port.
+/// New next hops for a run's flows on a port.
 #[derive(Debug)]
 pub(super) struct NewNextHops {
     /// Index of the port.

@@ -33,7 +33,7 @@ pub(super) struct DeviceClock {
     known: Mutex<Known>,
 }
 
-/// What control knows.
+/// State of a device clock on the control side.
 #[derive(Debug)]
 struct Known {
     /// The latest, in the order of time.

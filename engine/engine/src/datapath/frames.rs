@@ -9,7 +9,7 @@ use spate_stats::Counter;
 /// Bytes before each frame in the ring.
 const HEADER: usize = 16;
 
-/// What goes with a frame.
+/// Metadata of a frame in a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameHeader {
     /// An instant; the two sides agree on which.

@@ -35,7 +35,7 @@ use super::{
     },
 };
 
-/// From a frame's departure to its arrival.
+/// Time from a frame's departure to its arrival.
 const PATH_NS: u64 = 10_000;
 /// Seed of initial sequence numbers: the same plan gives the same packets.
 const SEED: u128 = 1;
@@ -87,7 +87,7 @@ pub enum SimulationError {
     Capture {
         /// Name of the stream.
         stream: String,
-        /// What is wrong with it.
+        /// The error.
         error: ReadError,
     },
 }
@@ -124,13 +124,13 @@ pub struct Simulation {
     packets: VecDeque<SimulatedPacket>,
 }
 
-/// What is known of a worker.
+/// State of a simulated worker.
 struct OfWorker {
     /// Packets of streams that it may still send.
     left: u64,
     /// Counters of the clients of each template.
     clients: Vec<Arc<Counters>>,
-    /// What it sent at the present instant.
+    /// Packets that it sent at the present instant.
     sent: Vec<Sent>,
 }
 
@@ -222,7 +222,7 @@ impl Simulation {
         self.workers.iter().map(of).collect()
     }
 
-    /// All that happens at an instant.
+    /// Runs everything that is due at an instant.
     fn pass(&mut self, now_ns: u64) -> Result<(), SimulationError> {
         while self.marks.front().is_some_and(|mark| *mark <= now_ns) {
             self.marks.pop_front();

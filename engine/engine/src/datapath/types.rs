@@ -19,7 +19,7 @@ use super::{
 };
 use crate::index::{PoolIndex, PortIndex, StreamIndex, WorkerIndex, WorkerRange};
 
-/// What a port is made of.
+/// Device of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortDevice {
     /// A PCI function such as an SR-IOV VF, by address.
@@ -30,7 +30,7 @@ pub enum PortDevice {
     Xdp(String),
     /// A kernel interface of this name that is made for it: its other end is this process.
     Tap(String),
-    /// What is sent on it is received on it.
+    /// Loopback: what is sent on it is received on it.
     Loopback,
     /// Takes every packet and receives nothing.
     Null,
@@ -82,11 +82,11 @@ impl PortDevice {
 pub struct PortConfig {
     /// Its name in plans.
     pub name: String,
-    /// What it is made of.
+    /// Device of the port.
     pub device: PortDevice,
     /// Overrides what the device says; needed for percentages where it says nothing.
     pub line_rate_bps: Option<u64>,
-    /// What its device does of the work on packets.
+    /// Offloads of its device that are used.
     pub offloads: UseOffloads,
     /// Its MAC address, in place of its device's.
     pub mac: Option<[u8; 6]>,
@@ -101,14 +101,14 @@ pub struct PortConfig {
 pub enum Memory {
     /// Hugepages; `page` asks for pages of that many bytes.
     Huge {
-        /// How much, in bytes.
+        /// Size in bytes.
         bytes: u64,
         /// Page size in bytes; any if none.
         page: Option<u64>,
     },
     /// Ordinary pages: for trying things, not for measurement.
     Normal {
-        /// How much, in bytes.
+        /// Size in bytes.
         bytes: u64,
     },
 }
@@ -133,7 +133,7 @@ pub struct WorkerGroup {
     pub workers: usize,
 }
 
-/// What to open.
+/// Configuration of the data path.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The ports; at least one.
@@ -142,22 +142,22 @@ pub struct Config {
     pub worker_cpus: Vec<usize>,
     /// Which workers serve which ports: every port and every worker is in one group. Empty: all workers serve all ports.
     pub worker_groups: Vec<WorkerGroup>,
-    /// Where all else runs.
+    /// CPUs of all other threads.
     pub control_cpus: Vec<usize>,
     /// Packet memory.
     pub memory: Memory,
     /// Idle behaviour of workers.
     pub poll: PollMode,
-    /// For tests of clocks: how wrong this one is.
+    /// Error of this engine's clock, for tests of clocks.
     pub clock_error: ClockError,
 }
 
 /// An open port.
 #[derive(Clone, Debug)]
 pub struct PortInfo {
-    /// As configured.
+    /// Name as configured.
     pub name: String,
-    /// As configured.
+    /// Device as configured.
     pub device: PortDevice,
     /// DPDK's driver.
     pub driver: String,
@@ -171,7 +171,7 @@ pub struct PortInfo {
     pub line_rate_bps: Option<u64>,
     /// Greatest payload of a frame in bytes.
     pub mtu: u32,
-    /// What its device does of the work on packets.
+    /// Offloads of its device that are in use.
     pub offloads: Offloads,
     /// Workers that serve it: those of its group, or all.
     pub workers: WorkerRange,
@@ -181,7 +181,7 @@ pub struct PortInfo {
     pub rx_workers: Vec<WorkerIndex>,
     /// Receive queues that its device can share packets out to, and transmit queues that it has.
     pub max_queues: (usize, usize),
-    /// What its device refused at the start.
+    /// Settings that its device refused at the start.
     pub refused: Vec<Refusal>,
     /// Members of a bond.
     pub bond: Vec<BondMember>,
@@ -206,14 +206,14 @@ pub struct Timing {
     pub warmup_ns: u64,
     /// Length of the measured phase; none: until stopped.
     pub duration_ns: Option<u64>,
-    /// How long to wait for packets under way.
+    /// How long the drain waits for packets in flight.
     pub drain_ns: u64,
 }
 
 /// One stream of a run.
 #[derive(Clone, Debug)]
 pub struct StreamSpec {
-    /// For messages.
+    /// Name, for messages.
     pub name: String,
     /// Its number in trailers, unique in the run.
     pub id: u16,
@@ -252,9 +252,9 @@ pub struct ReplaySpec {
     pub rewrite: Rewrite,
     /// What counts as the distance between two.
     pub gap: Gap,
-    /// How often; none: without an end.
+    /// Number of passes; none: without end.
     pub loops: Option<u64>,
-    /// No gap is shorter.
+    /// Minimum gap.
     pub min_gap_ns: u64,
     /// The id of its stream; of streams that replay the halves of one capture, the lower of both.
     pub first_id: u16,
@@ -313,7 +313,7 @@ pub struct ReferenceClock {
     pub offset_ns: i64,
     /// Greatest error of `offset_ns` at `measured_at_ns`.
     pub bound_ns: u64,
-    /// By the engine's monotonic clock.
+    /// When that was measured, on the engine's monotonic clock.
     pub measured_at_ns: u64,
     /// By how much the error may grow, in nanoseconds a second.
     pub drift_ppb: u32,
@@ -324,11 +324,11 @@ pub struct ReferenceClock {
 pub struct Reflector {
     /// The port.
     pub port: PortIndex,
-    /// What is swapped.
+    /// Fields that are swapped.
     pub swap: Swap,
     /// Frames to any station are sent back, not only those to the port's own MAC.
     pub any_mac: bool,
-    /// Where packets may be sent back to.
+    /// Destinations that packets may be sent back to.
     pub allowed: Allowed,
 }
 
@@ -424,7 +424,7 @@ pub struct RecordsSpec {
     pub within_ns: u64,
 }
 
-/// What has become of a run's records.
+/// State of a run's records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordsState {
     /// The file.
@@ -446,13 +446,13 @@ pub struct RecordsState {
 pub struct TemplateCounters {
     /// The template's name.
     pub name: String,
-    /// What it is counted under.
+    /// Statistics group.
     pub group: String,
     /// Whether these are the template's clients; else its servers.
     pub client: bool,
     /// Flows, those in TIME-WAIT not among them.
     pub open: u64,
-    /// In the order of `spate_stateful::COUNTERS`.
+    /// Counts in the order of `spate_stateful::COUNTERS`.
     pub counts: Vec<u64>,
     /// Counters of the warm-up: what each worker had counted in its first iteration after it.
     pub warmup: Vec<u64>,
@@ -463,9 +463,9 @@ pub struct TemplateCounters {
 /// A counter of a program, all workers together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramCounter {
-    /// As the program has it.
+    /// Name in the program.
     pub name: String,
-    /// From the start on.
+    /// Count since the start.
     pub count: u64,
     /// The part of `value` that was counted in the warm-up.
     pub warmup: u64,
@@ -528,7 +528,7 @@ pub enum FlowChange {
     Enabled(bool),
 }
 
-/// Where a run stands.
+/// State of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunState {
     /// Ready to start.
@@ -614,15 +614,15 @@ pub enum OpenError {
     Config {
         /// Path of the field.
         field: String,
-        /// What is wrong and what would be right.
+        /// The problem and the remedy.
         problem: String,
     },
     /// DPDK or the system refused, at start or for a port; the message names the remedy.
     #[error("{context}: {message}")]
     System {
-        /// What was being done, such as "port east".
+        /// The operation that failed, such as "port east".
         context: String,
-        /// What happened and what helps.
+        /// The problem and the remedy.
         message: String,
     },
 }
@@ -633,7 +633,7 @@ pub enum OpenError {
 pub struct PrepareError {
     /// Path of the field in the plan, such as "streams[3].packet".
     pub field: FieldPath,
-    /// What is wrong and what would be right.
+    /// The problem and the remedy.
     pub problem: String,
     /// Whether it is a lack of memory or queues rather than a wrong plan.
     pub exhausted: bool,
@@ -642,7 +642,7 @@ pub struct PrepareError {
 /// Why a call on a run was refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// Not in this state.
+    /// The call is not possible in the run's state.
     #[error("the run is {state:?}: {problem}")]
     State {
         /// Its state.
@@ -655,13 +655,13 @@ pub enum RunError {
     Passed {
         /// The requested instant.
         at_wall_ns: u64,
-        /// How long ago that was.
+        /// How long ago the instant was.
         late_ns: u64,
     },
     /// Time stamps of the run are by the wall clock.
     #[error("time stamps of the run are by the wall clock: it is of one engine, or its plan has a clock_bound_ns")]
     NoReference,
-    /// No such stream.
+    /// The run has no such stream.
     #[error("{} does not exist", _0.path())]
     UnknownStream(StreamIndex),
     /// The new rate cannot be used.

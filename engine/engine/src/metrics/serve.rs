@@ -38,7 +38,7 @@ impl Drop for Connection {
 /// A page, and when its encoding started.
 type Encoded = (Instant, Arc<Page>);
 
-/// What answers are made of.
+/// State that answers are made from.
 struct Server {
     engine: Arc<Engine>,
     /// The last page in each format. Held while one is encoded: there are never two under way.

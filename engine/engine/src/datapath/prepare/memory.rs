@@ -50,7 +50,7 @@ fn left_by(read: impl Fn(&str) -> Option<String>) -> Option<u64> {
     of_machine.into_iter().chain(of_groups).min()
 }
 
-/// What a line has behind its name.
+/// The rest of the line that begins with a name.
 fn line<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name))
 }

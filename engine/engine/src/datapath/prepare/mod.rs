@@ -54,7 +54,7 @@ const LONG_PACKETS: u32 = 1023;
 /// Pools of packets longer than `SHORT_ROOM`, by worker, made when first needed.
 pub(in crate::datapath) type LongPackets = Vec<Option<Mempool>>;
 
-/// What preparing needs to know.
+/// Context of preparing a run.
 pub(in crate::datapath) struct Context<'a> {
     pub(in crate::datapath) eal: &'a Eal,
     pub(in crate::datapath) clock: &'a Clock,

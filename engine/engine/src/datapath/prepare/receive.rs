@@ -30,15 +30,15 @@ const MOST_GAPS: usize = 128;
 
 /// A run's receiving side.
 pub(in crate::datapath) struct Receive {
-    /// By worker.
+    /// Receiving parts, by worker.
     pub(in crate::datapath) workers: Vec<RunReceive>,
-    /// By worker.
+    /// Counters, by worker.
     pub(in crate::datapath) shares: Vec<Arc<RunShare>>,
-    /// What control has to know of it.
+    /// What control needs to read the counters.
     pub(in crate::datapath) control: Control,
 }
 
-/// What control has to know to read it.
+/// What control needs to read the counters of a run's receiving side.
 pub(in crate::datapath) struct Control {
     /// By stream: its index in the shares' delays.
     pub(in crate::datapath) delays: Vec<Option<u32>>,
@@ -51,7 +51,7 @@ pub(in crate::datapath) struct Control {
     pub(in crate::datapath) rx_ports: Vec<Option<PortIndex>>,
     /// Marks by stream.
     pub(in crate::datapath) marks: Vec<(usize, spate_net::Mark)>,
-    /// As in `Measure`.
+    /// Tag lists, as in `Measure`.
     pub(in crate::datapath) by_tag: Vec<Arc<TagList>>,
 }
 

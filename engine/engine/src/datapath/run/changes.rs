@@ -18,7 +18,7 @@ pub(in crate::datapath) struct Stream {
     pub(in crate::datapath) index: usize,
     /// Whether the stream replays a capture: it is on no schedule, and its rate is a speed.
     pub(in crate::datapath) replayed: bool,
-    /// Other engines send it.
+    /// Whether other engines send the stream.
     pub(in crate::datapath) elsewhere: bool,
     /// When it begins on the run's clock; none: when another stream has sent its packets.
     pub(in crate::datapath) begins_ns: Option<u64>,

@@ -47,11 +47,11 @@ pub struct Run {
     pub(in crate::datapath) tag: u16,
     pub(in crate::datapath) slot: usize,
     timing: Timing,
-    /// No other engine runs its plan.
+    /// Whether no other engine executes the plan.
     alone: bool,
     clock: Clock,
     workers: Arc<Workers>,
-    /// By worker.
+    /// Counters, by worker.
     pub(in crate::datapath) shares: Vec<Arc<RunShare>>,
     /// By stream: its index in the shares' delays.
     pub(in crate::datapath) delays: Vec<Option<u32>>,
@@ -69,7 +69,7 @@ pub struct Run {
     control: Mutex<Control>,
 }
 
-/// What control knows of a receiver.
+/// A receiver as control sees it.
 #[derive(Clone, Debug)]
 pub(in crate::datapath) struct Receiver {
     /// Workers that receive from its port.
@@ -97,7 +97,7 @@ pub(in crate::datapath) struct Control {
     stop_reason: Option<String>,
     /// When transmission was found to have come to its end.
     ended_at_mono_ns: Option<u64>,
-    /// When every worker was found to have sent all.
+    /// When every worker was found to have sent its last packet.
     sent_at_mono_ns: Option<u64>,
     /// When every worker was found to have closed it, or was given up.
     closed_at_mono_ns: Option<u64>,
@@ -130,7 +130,7 @@ pub(in crate::datapath) struct Control {
     last_change_ns: u64,
 }
 
-/// What a run is made of.
+/// Parts of a run that is to be made.
 pub(in crate::datapath) struct Parts {
     pub(in crate::datapath) id: String,
     pub(in crate::datapath) tag: u16,
@@ -346,7 +346,7 @@ impl Run {
         }
     }
 
-    /// What ended it early, if something did.
+    /// The reason of an early end, if there was one.
     pub fn end_reason(&self) -> Option<String> {
         self.control().stop_reason.clone()
     }
@@ -421,7 +421,7 @@ impl Run {
         (!self.closed() && !self.templates.is_empty()).then_some(&self.templates)
     }
 
-    /// Whether it sends back what arrives on a port.
+    /// Whether the run reflects what arrives on a port.
     pub(in crate::datapath) fn reflects(&self, port: PortIndex) -> bool {
         self.reflecting.contains(&port) && !self.closed()
     }
@@ -440,7 +440,7 @@ impl Run {
         self.workers.send_all(|| Command::ResetReceiver(self.slot, receiver));
     }
 
-    /// Whether it was removed.
+    /// Whether the run was removed.
     pub(in crate::datapath) fn is_removed(&self) -> bool {
         self.control().removed
     }

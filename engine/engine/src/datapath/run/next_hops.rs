@@ -50,7 +50,7 @@ struct LinkOfPort {
     workers: Vec<WorkerIndex>,
     hops: LinkHops,
     gateways: Vec<PoolGateway>,
-    /// Where frames go for which there is no hop.
+    /// MAC of the next hop of frames without a hop of their own.
     next_hop: Mac,
     routers: Vec<Router>,
     on_link: Box<[(Address, Address)]>,
@@ -77,7 +77,7 @@ struct Outcome {
 
 type Outcomes = BTreeMap<(PortIndex, LinkNeighbor), Outcome>;
 
-/// What a worker needs.
+/// Next hops for a worker: of streams, or of flows.
 enum New {
     Streams(NewStreams),
     Hops(NewNextHops),
@@ -272,7 +272,7 @@ impl LinkOfPort {
         }
     }
 
-    /// What flows need.
+    /// Next hops of flows.
     fn of_flows(&self) -> FlowHops {
         let other = |v6: bool| {
             let known = self.hops.others[usize::from(v6)].map(|hop| hop.mac);
@@ -302,7 +302,7 @@ impl LinkHops {
         *known = Some(Hop { mac, neighbour });
     }
 
-    /// Where most of some servers are.
+    /// The most frequent next hop of some servers.
     pub(crate) fn most_frequent(&self, of: impl Fn(Address) -> bool) -> Option<Mac> {
         let mut counts: BTreeMap<Mac, usize> = BTreeMap::new();
         let servers = self.servers.iter().filter(|(server, _)| of(**server));

@@ -14,7 +14,7 @@ use crate::index::{StreamIndex, TemplateIndex};
 /// 2,000 times it looks for the shortest gap that it keeps, at 1,000,000 packets a second.
 const COLLECT_NS: u64 = 2_000_000_000;
 const COLLECT_SIDE_NS: u64 = 250_000_000;
-/// What arrived this long ago has been counted.
+/// Packets that arrived longer ago than this are in the counters.
 const COUNTED_NS: u64 = 100_000_000;
 
 /// What is known of the times without an arrival in the measured phase, in nanoseconds since it began. Where several engines run the plan
@@ -49,7 +49,7 @@ impl Pauses {
 pub(in crate::datapath) struct Timeline {
     /// Run time 0, if it did not stand before.
     pub(in crate::datapath) start_ns: u64,
-    /// When it stands.
+    /// Pauses of the stream.
     pub(in crate::datapath) stands: Pauses,
 }
 
@@ -76,13 +76,13 @@ impl Timeline {
 /// A stream or a side of a template in the measured phase, on the monotonic clock.
 pub(in crate::datapath) struct Part<'a> {
     pub(in crate::datapath) silence: Silence,
-    /// When it was sent.
+    /// From the first to the last packet that was due.
     pub(in crate::datapath) sent: Span,
     pub(in crate::datapath) pauses: &'a Pauses,
 }
 
 impl Part<'_> {
-    /// When its packets are to arrive.
+    /// The spans in which packets are expected to arrive.
     fn expected(&self, timeline: &Timeline) -> Vec<Span> {
         let delay_ns = self.silence.least_delay_ns.unwrap_or(0);
         let later = |ns: u64| ns.saturating_add(delay_ns);

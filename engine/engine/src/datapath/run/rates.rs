@@ -148,7 +148,7 @@ impl Rates {
         })
     }
 
-    /// By template: whether flows of it begin.
+    /// By template: whether flows of it start.
     pub(super) fn begin(&self) -> impl Iterator<Item = bool> + '_ {
         self.templates.iter().map(|template| template.enabled && !template.paused && !template.zero)
     }

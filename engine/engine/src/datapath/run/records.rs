@@ -25,7 +25,7 @@ use crate::datapath::{
 /// Records of one worker that wait to be taken: those of a tenth of a second at a million flows a second, which is longer than
 /// the writer ever takes to write a group of rows.
 const RING: usize = 1 << 17;
-/// How often the writer looks for records.
+/// Interval at which the writer polls the workers' rings.
 const LOOK: Duration = Duration::from_millis(2);
 /// Interval of writes to the file: an engine that is killed loses the records of this time at most.
 const FLUSH: Duration = Duration::from_secs(60);
@@ -120,7 +120,7 @@ struct Shared {
     done: Flag,
 }
 
-/// What has become of the file.
+/// State of the file.
 #[derive(Default)]
 struct Outcome {
     written: u64,
@@ -145,7 +145,7 @@ impl Outcome {
 }
 
 impl Shared {
-    /// What may still change; none if nothing does.
+    /// The outcome while it may still change; else none.
     fn changing(&self) -> Option<MutexGuard<'_, Outcome>> {
         Some(lock(&self.outcome)).filter(|_| !self.done.is_up())
     }
@@ -264,7 +264,7 @@ impl Watch {
         }
     }
 
-    /// Whether no more will come.
+    /// Whether no more records will come.
     pub fn is_over(&self) -> bool {
         self.over
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::datapath::{Clock, ReferenceClock, clock::Timescale};
 
-/// What time stamps of a run are by.
+/// The clock of a run's time stamps.
 pub(in crate::datapath) enum Stamps {
     /// The engine's wall clock: the run has no other engine, or all of them have wall clocks that agree.
     Wall,
@@ -31,7 +31,7 @@ impl Stamps {
         Self::Reference(Reference { timescale, known: None, worst_ns: 0 })
     }
 
-    /// What workers stamp and compare with.
+    /// The time scale of the workers' time stamps.
     pub(in crate::datapath) fn timescale(&self, clock: &Clock) -> Arc<Timescale> {
         match self {
             Self::Wall => Arc::clone(clock.wall_timescale()),

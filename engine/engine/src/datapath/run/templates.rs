@@ -73,7 +73,7 @@ impl Templates {
         self.sides.iter().map(read).collect()
     }
 
-    /// How packets came to each worker.
+    /// Steering of packets, by worker.
     pub(in crate::datapath) fn steering(&self) -> Vec<Steering> {
         let of = |(rank, (worker, handoff)): (usize, &(WorkerIndex, Option<Arc<HandoffShare>>))| {
             let received = |client: bool| -> u64 {
@@ -105,7 +105,7 @@ impl Templates {
         self.sides.iter().map(read).collect()
     }
 
-    /// How many templates there are.
+    /// Number of templates.
     pub(in crate::datapath) fn count(&self) -> usize {
         self.sides.iter().map(|side| side.template.0 + 1).max().unwrap_or(0)
     }

@@ -51,7 +51,7 @@ pub(super) struct SlowPath {
 }
 
 struct Shared {
-    /// By index of the port.
+    /// Ports of the slow path, by index of the port.
     ports: Mutex<Vec<Option<Arc<Mutex<SlowPort>>>>>,
     clock: Clock,
     workers: Arc<Workers>,
@@ -62,7 +62,7 @@ struct Shared {
     moves: Arc<Moves>,
 }
 
-/// Where packets have to be sent to from a port.
+/// Next hop of packets that a port sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
     /// The MAC.
@@ -330,7 +330,7 @@ pub enum NoNextHop {
     NoRoute {
         /// Its name.
         port: String,
-        /// What is missing.
+        /// Why there is no route.
         error: NoRoute,
     },
     /// The next hop does not answer.

@@ -62,7 +62,7 @@ impl Moves {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert((port, neighbor), mac);
     }
 
-    /// All since it was called last.
+    /// Takes all moves since the last call.
     pub(in crate::datapath) fn take(&self) -> Moved {
         mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

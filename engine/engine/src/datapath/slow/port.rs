@@ -36,7 +36,7 @@ const PING_EVENTS: usize = 1024;
 /// Frames of one port that are handled before those of the next port.
 const MOST_FRAMES: usize = 256;
 
-/// What a port is to be on its link.
+/// Link-layer configuration of a port.
 #[derive(Clone, Debug, Default)]
 pub struct Link {
     /// Addresses, gateways, VLAN.
@@ -85,7 +85,7 @@ pub(super) struct SlowPort {
     found: Option<String>,
     /// How often neighbors had another MAC.
     pub(super) neighbor_moves: u64,
-    /// By kind of warning.
+    /// Warnings, by kind.
     warnings: Warnings,
     /// Lost frames that were reported.
     reported_lost: u64,
@@ -93,7 +93,7 @@ pub(super) struct SlowPort {
     reported_unsent: u64,
 }
 
-/// What the port warns of, each kind for itself.
+/// Throttles of a port's warnings, one for each kind.
 #[derive(Default)]
 struct Warnings {
     found: Throttle,
@@ -258,7 +258,7 @@ impl SlowPort {
         spoke
     }
 
-    /// What to wait on for the kernel to send.
+    /// Descriptor that is readable when the kernel sends.
     pub(super) fn kernel_fd(&self) -> Option<std::io::Result<OwnedFd>> {
         self.punt.as_ref().map(|(tap, _)| tap.fd().try_clone_to_owned())
     }

@@ -39,7 +39,7 @@ pub(in crate::datapath) trait Time {
 
 /// What a worker does when a pass of its loop found nothing to do.
 pub(in crate::datapath) trait Rest<D: Device> {
-    /// Whether it may sleep; else it polls.
+    /// Whether the worker may sleep; else it polls.
     fn may_sleep(&self) -> bool;
     /// Yields a shared CPU to other threads; work comes soon.
     fn give_way(&self);
@@ -63,7 +63,7 @@ pub(in crate::datapath) trait Pool: Clone {
 
 /// A queue to send on.
 pub(in crate::datapath) trait TxDevice {
-    /// What the device does of the work on packets.
+    /// Offloads of the device that are in use.
     fn offloads(&self) -> Offloads;
     /// The device takes every packet and touches none.
     fn is_null(&self) -> bool;
@@ -83,7 +83,7 @@ pub(in crate::datapath) trait RxDevice {
     fn marks_checksums(&self) -> bool;
 }
 
-/// Which packet of which stream a packet is.
+/// Stream and number of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::datapath) struct Origin {
     /// Index of the stream in the run.
@@ -99,7 +99,7 @@ pub(in crate::datapath) trait Packets<D: Device> {
     fn new() -> Self;
     /// Packets held.
     fn len(&self) -> usize;
-    /// Whether none is held.
+    /// Whether the burst has no packets.
     fn is_empty(&self) -> bool;
     /// Adds `count` packets to be written, or none if the pool has not that many.
     #[must_use]
@@ -129,7 +129,7 @@ pub(in crate::datapath) trait Packets<D: Device> {
     fn frame_len(&self, index: usize) -> usize;
     /// The bytes of a packet that its first segment holds.
     fn head(&self, index: usize) -> &[u8];
-    /// What `head` gives of each packet.
+    /// First segments of all packets, as `head` gives them.
     fn heads(&self) -> impl Iterator<Item = &[u8]>;
     /// Keeps the packets for which `keep` is true of their bytes, which it may change.
     fn retain(&mut self, keep: impl FnMut(&mut [u8]) -> bool);

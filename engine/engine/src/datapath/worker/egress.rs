@@ -33,7 +33,7 @@ pub(super) struct Departed {
 pub(super) struct Egress<D: Device> {
     queue: D::Tx,
     share: Arc<QueueShare>,
-    /// What may be sent; none: everything.
+    /// Rate limit of the port; none: there is none.
     limit: Option<Limit>,
     /// The device may hold packets back that it took.
     unflushed: bool,
@@ -130,7 +130,7 @@ impl<D: Device> Egress<D> {
         self.share.throttled_packets.add(packets);
     }
 
-    /// Whether there is a budget.
+    /// Whether the port has a rate limit.
     #[inline]
     pub(super) fn is_limited(&self) -> bool {
         self.limit.is_some()

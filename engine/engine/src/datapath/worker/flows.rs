@@ -27,7 +27,7 @@ use crate::datapath::{
 /// Frames of other workers that are handled in an iteration.
 const HANDED: usize = 256;
 
-/// How far a run has come with its flows.
+/// Stage of a run's flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     /// The run has not started.
@@ -75,7 +75,7 @@ impl From<Received> for Demux {
 pub(in crate::datapath) struct Pools<D: Device = Dpdk> {
     /// Jumbo frames.
     pub(in crate::datapath) long: Option<D::Pool>,
-    /// For devices to cut into segments.
+    /// Pool of packets for segmentation by the device.
     pub(in crate::datapath) to_cut: Option<D::Pool>,
 }
 
@@ -94,7 +94,7 @@ pub(in crate::datapath) struct Emulated<D: Device = Dpdk> {
     bare: bool,
     pub(super) pools: Pools<D>,
     stage: Stage,
-    /// Not all that flows had to send has left.
+    /// Whether flows still have packets to send.
     pub(super) behind: bool,
     /// The factor of the scenario's rates, while the run's clock goes on.
     factor: (u64, u64),
@@ -227,7 +227,7 @@ impl<D: Device> Emulated<D> {
         }
     }
 
-    /// Other rates, in order of time.
+    /// Changes the rates of flows, in order of time.
     pub(super) fn change(&mut self, change: FlowRate) {
         self.changes.push_back(change);
     }
@@ -269,7 +269,7 @@ impl<D: Device> Emulated<D> {
         }
     }
 
-    /// What may be freed.
+    /// Takes what may be freed.
     pub(super) fn over(&mut self) -> Option<Reclaim<D>> {
         self.emulation.over().map(Reclaim::Row)
     }
@@ -327,7 +327,7 @@ impl<D: Device> Emulated<D> {
         }
     }
 
-    /// Whether it has something to send on a port.
+    /// Whether the run has something to send on a port.
     pub(super) fn sends(&self, port: usize) -> bool {
         let answers = || self.envelopes.as_ref().is_some_and(|envelopes| envelopes.owes(port));
         self.stage != Stage::Cut && (self.emulation.is_ready(port) || answers())

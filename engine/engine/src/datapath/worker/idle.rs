@@ -17,7 +17,7 @@ use crate::datapath::{command::Command, shared::WorkerShare};
 
 /// Woken this long before something is due; the rest is spent polling, so that waking up late delays nothing.
 const LEAD_NS: u64 = 50_000;
-/// Not worth sleeping for less.
+/// Shortest sleep.
 const SHORTEST_NS: u64 = 10_000;
 /// A polled device cannot wake a thread: it is polled this often while a run may receive,
 const POLLED_NS: u64 = 1_000_000;
@@ -31,7 +31,7 @@ const SOCKETS: usize = 63;
 /// A worker's way to rest.
 pub(in crate::datapath) struct Idle {
     adaptive: bool,
-    /// Others want this CPU too.
+    /// Whether other threads share the CPU.
     shared_cpu: bool,
     waker: Waker,
 }

@@ -91,7 +91,7 @@ pub(super) struct ReceiveQueue<D: Device = Dpdk> {
     pub(super) device_clock: Option<Arc<DeviceClock>>,
 }
 
-/// What a worker is made of.
+/// Parts of a worker that is to be made.
 pub(super) struct Parts<D: Device = Dpdk> {
     pub(super) index: WorkerIndex,
     pub(super) clock: D::Clock,
@@ -111,7 +111,7 @@ pub(super) struct Worker<D: Device = Dpdk> {
     clock: D::Clock,
     commands: Consumer<Command<D>>,
     reclaim: Producer<Reclaim<D>>,
-    /// By slot.
+    /// Runs, by slot.
     runs: Vec<Option<Box<WorkerRun<D>>>>,
     /// End of the slots in use; the lowest free slot is taken first.
     reach: usize,
@@ -409,7 +409,7 @@ impl<D: Device> WorkerRun<D> {
         }
     }
 
-    /// Whether transmission has come to its end.
+    /// Whether transmission has ended.
     fn ended(&self, now: u64) -> bool {
         let before_start = self.clock.at(now).is_none_or(|at| at < 0);
         self.has_come(now, self.end_ns) || (self.stopped && before_start)

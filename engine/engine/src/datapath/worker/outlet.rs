@@ -11,7 +11,7 @@ use super::{
 };
 use crate::datapath::shared::QueueShare;
 
-/// What a port has for all that send on it.
+/// What the sources of a port share.
 pub(super) struct Outlet<D: Device> {
     /// Index of the port.
     pub(super) port: usize,
@@ -21,7 +21,7 @@ pub(super) struct Outlet<D: Device> {
     pub(super) pool: D::Pool,
     /// Taps, which see packets before the device is offered them.
     pub(super) taps: Taps,
-    /// What the device does of the work on packets.
+    /// Offloads of the device that are in use.
     pub(super) offloads: spate_dpdk::Offloads,
 }
 

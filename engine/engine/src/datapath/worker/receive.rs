@@ -79,7 +79,7 @@ impl<D: Device> Receiver<D> {
         !self.ports.is_empty()
     }
 
-    /// Other workers may hand packets over.
+    /// Whether other workers may hand packets over.
     pub(super) fn has_peers(&self) -> bool {
         self.measure.has_peers()
     }
@@ -173,7 +173,7 @@ impl<D: Device> Receiver<D> {
     }
 }
 
-/// How a burst was read.
+/// What a burst was read with.
 struct Reading<'a, D: Device> {
     clock: &'a D::Clock,
     /// When; monotonic.

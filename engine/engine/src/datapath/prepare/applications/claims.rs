@@ -22,7 +22,7 @@ pub(super) struct Claim {
     pub(super) pool: Pool,
     /// Stations have the MACs that the pool says.
     own_macs: bool,
-    /// In other tags than the port's.
+    /// Tags of the addresses, if they are not the port's.
     tags: Option<Tags>,
 }
 

@@ -138,7 +138,7 @@ impl Time for Clock {
 pub(in crate::datapath) struct Idle {
     now_ns: Rc<Cell<u64>>,
     due_ns: Rc<Cell<u64>>,
-    /// How long a pass takes of a worker that polls.
+    /// How long a pass of a polling worker takes.
     poll_ns: u64,
 }
 
@@ -203,7 +203,7 @@ pub(in crate::datapath) struct TxEnd {
     now_ns: Rc<Cell<u64>>,
     /// Speed of the device; none: it takes everything.
     speed: Rc<Cell<Option<Speed>>>,
-    /// When it has sent all that it took.
+    /// When the device has sent all that it took.
     free_at_ns: u64,
     sent: Rc<RefCell<Vec<Sent>>>,
 }

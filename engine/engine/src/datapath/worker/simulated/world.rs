@@ -26,9 +26,9 @@ pub(in crate::datapath) struct Lane {
     worker: Worker<Simulated>,
     commands: Producer<Command<Simulated>>,
     reclaim: Consumer<Reclaim<Simulated>>,
-    /// When it was last at work.
+    /// When the worker ran last.
     last_ns: u64,
-    /// When it next wants to be.
+    /// When the worker has to run next.
     due_ns: Rc<Cell<u64>>,
     sent: Rc<RefCell<Vec<Sent>>>,
     /// Its ports.
@@ -194,7 +194,7 @@ impl Lane {
         self.sent.take()
     }
 
-    /// What has arrived by now can be read.
+    /// Makes what has arrived by now readable.
     fn read(&mut self, now_ns: u64) {
         while let Some(arrival) = self.arrivals.first_entry().filter(|arrival| arrival.key().0 <= now_ns) {
             let (port, packet) = arrival.remove();

@@ -39,7 +39,7 @@ pub(in crate::datapath::worker) struct Measure {
 }
 
 impl Measure {
-    /// For a worker with a number.
+    /// Measurements of the worker with this number.
     pub(in crate::datapath::worker) fn new(worker: WorkerIndex, handoff: StreamHandoff) -> Self {
         Self { worker, slots: vec![NO_RUN; 1 << 16].into(), measured: 0, handoff }
     }
@@ -70,7 +70,7 @@ impl Measure {
         self.handoff.is_taken()
     }
 
-    /// Other workers may hand packets over.
+    /// Whether other workers may hand packets over.
     pub(in crate::datapath::worker) fn has_peers(&self) -> bool {
         self.handoff.has_peers()
     }
@@ -131,7 +131,7 @@ impl<D: Device> Sink<D> for Measure {
 pub(in crate::datapath) struct RunReceive {
     /// From a stream's number in trailers to its index; no longer than it has to be.
     pub(in crate::datapath) by_id: Arc<[u32]>,
-    /// By index.
+    /// Streams, by index.
     pub(in crate::datapath) streams: Arc<[StreamReceive]>,
     /// By (stream, sender): `stream * senders + sender`.
     pub(in crate::datapath) owners: Arc<[Owner]>,
@@ -139,7 +139,7 @@ pub(in crate::datapath) struct RunReceive {
     pub(in crate::datapath) senders: usize,
     /// Senders of this engine, which share its clock.
     pub(in crate::datapath) here: Range<usize>,
-    /// What the run's time stamps are by.
+    /// Time scale of the run's time stamps.
     pub(in crate::datapath) timescale: Arc<Timescale>,
     /// The wall clocks of the other engines are known to agree with this one's, which time stamps are by.
     pub(in crate::datapath) clocks_agree: bool,
@@ -173,7 +173,7 @@ pub(in crate::datapath) struct DelayPlace {
     pub(in crate::datapath) histogram: u32,
 }
 
-/// Which worker keeps a sequence.
+/// The worker that keeps a sequence.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::datapath) struct Owner {
     /// The owner's number, and a bit that no worker's number has if the stream is counted by tag. So packets of other streams are compared

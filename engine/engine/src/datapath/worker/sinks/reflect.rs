@@ -22,7 +22,7 @@ pub(in crate::datapath::worker) struct Reflect {
     reflection: Option<Reflection>,
 }
 
-/// Which run sends the packets of a port back.
+/// The run that sends the packets of a port back.
 #[derive(Clone, Copy)]
 struct Reflection {
     slot: usize,

@@ -16,7 +16,7 @@ const SLOW_LEN: usize = crate::datapath::open::SHORT_ROOM;
 /// The station of a port.
 pub(in crate::datapath::worker) struct Station {
     slow_path: Option<Box<SlowPathCopy>>,
-    /// Which frames are for another station.
+    /// MAC of the station, to find frames for another one.
     mac: Mac,
     /// Packets of the received burst without a use, and those of them for another station.
     unclaimed: Unclaimed,
@@ -142,7 +142,7 @@ impl Mac {
     }
 }
 
-/// How many packets of a burst had no use.
+/// Packets of a burst that no sink used.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unclaimed {
     foreign: u64,

@@ -21,7 +21,7 @@ use crate::datapath::{
 /// Packets taken at once that are longer than those every worker has.
 const LONG: usize = 8;
 
-/// What is sent of flows on a port.
+/// The source of flows' packets on a port.
 pub(in crate::datapath::worker) struct Flows<D: Device> {
     segments: Box<Segments<D>>,
     /// The slot whose flows send first.
@@ -129,7 +129,7 @@ struct Segments<D: Device> {
     /// Bytes of the written ones with FCS, in their order from `sent` on.
     bytes: [u32; BURST],
     sent: usize,
-    /// What the device does.
+    /// Offloads of the device that are in use.
     offloads: spate_dpdk::Offloads,
     /// As `bytes`: what it cuts, and nothing for others.
     cuts: [CutInto; BURST],

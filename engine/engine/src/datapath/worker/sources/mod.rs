@@ -77,9 +77,9 @@ pub(super) struct Pass<'a, D: Device> {
     /// The monotonic instant at which it began: what is due by then is sent. All commands that take effect before it are obeyed.
     pub(super) now: u64,
     pub(super) clock: &'a D::Clock,
-    /// By slot.
+    /// Runs, by slot.
     pub(super) runs: &'a mut [Option<Box<WorkerRun<D>>>],
-    /// What another thread is to free.
+    /// Ring to the thread that frees memory.
     pub(super) reclaim: &'a mut Producer<Reclaim<D>>,
 }
 
@@ -89,7 +89,7 @@ pub(super) struct Ending<'a, D: Device> {
     pub(super) now: u64,
     /// The run's slot.
     pub(super) slot: usize,
-    /// What is owed is not waited for any more.
+    /// Whether packets that are still due are given up.
     pub(super) past_grace: bool,
     pub(super) reclaim: &'a mut Producer<Reclaim<D>>,
 }
@@ -116,7 +116,7 @@ macro_rules! register {
         }
 
         impl<D: Device> Sources<D> {
-            /// How many there are.
+            /// Number of sources.
             pub(super) const COUNT: usize = [$(stringify!($name)),+].len();
 
             pub(super) fn new(outlet: &Outlet<D>) -> Self {

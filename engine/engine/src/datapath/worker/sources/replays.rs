@@ -136,7 +136,7 @@ pub(in crate::datapath) struct ReplayParts<D: Device = Dpdk> {
     pub(in crate::datapath) late_after_ns: u64,
     /// Where packets come from if they are longer than the port's own pool has room for.
     pub(in crate::datapath) long_packets: Option<D::Pool>,
-    /// From its start to its first packet.
+    /// Time from its start to its first packet.
     pub(in crate::datapath) start_delay_ns: u64,
     /// Starts only when another stream has ended.
     pub(in crate::datapath) waits: bool,
@@ -149,7 +149,7 @@ pub(in crate::datapath) struct Replay<D: Device = Dpdk> {
     parts: ReplayParts<D>,
     tape: ReplayTape,
     tempo: Tempo,
-    /// What is to change, in order of time.
+    /// Changes to come, in order of time.
     changes: VecDeque<TempoChange>,
     /// `tempo` is at the packet with this number, over all starts, which has this length.
     number: u64,
@@ -167,7 +167,7 @@ pub(in crate::datapath) struct Replay<D: Device = Dpdk> {
     dues_ns: [u64; BURST],
     bytes: [u64; BURST],
     taken: usize,
-    /// What it has due waited for the limit.
+    /// Whether a due packet waited for the rate limit.
     held: bool,
     /// Since when what is owed is given up, on the monotonic clock.
     giving_up_since: Option<u64>,
@@ -413,7 +413,7 @@ impl<D: Device> Replay<D> {
         }
     }
 
-    /// Whether it is sent on a port.
+    /// Whether the replay is sent on a port.
     pub(super) fn is_on(&self, port: usize) -> bool {
         self.parts.port == port
     }

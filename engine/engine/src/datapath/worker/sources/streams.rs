@@ -29,15 +29,15 @@ pub(in crate::datapath) struct PortRun<D: Device = Dpdk> {
     /// Index of the port.
     pub(in crate::datapath) port: usize,
     pub(in crate::datapath) schedule: Schedule,
-    /// By stream of the schedule.
+    /// Streams, in the order of the schedule.
     pub(in crate::datapath) streams: Arc<[SendStream]>,
-    /// Where this worker stands in each.
+    /// Position of this worker in each stream.
     pub(in crate::datapath) writers: Box<[Writer]>,
     /// Prebuilt packets, by stream; empty if no stream has any.
     pub(in crate::datapath) prebuilt: Box<[Option<D::Prebuilt>]>,
     /// If each stream's packets are all the same.
     pub(in crate::datapath) copies: Option<Copies>,
-    /// What is to change, in order of time.
+    /// Changes to come, in order of time.
     pub(in crate::datapath) changes: VecDeque<RateChange>,
     pub(in crate::datapath) late_after_ns: u64,
     /// Where packets come from if they are longer than the port's own pool has room for.
@@ -91,7 +91,7 @@ impl NewStreams {
     }
 }
 
-/// What is sent of streams on a port.
+/// The source of streams' packets on a port.
 pub(in crate::datapath::worker) struct Streams<D: Device> {
     burst: D::Burst,
     /// What is in the burst, or to be built: `batches[head..tail]`, of the run in `slot`.
@@ -101,7 +101,7 @@ pub(in crate::datapath::worker) struct Streams<D: Device> {
     slot: usize,
     /// Packets of the batches.
     packets: usize,
-    /// Which part of that run this port is.
+    /// Index of this port among the run's ports.
     part: usize,
     /// The batches are in the burst.
     built: bool,
