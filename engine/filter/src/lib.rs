@@ -26,7 +26,7 @@ const MOST_INSTRUCTIONS: usize = 4096;
 /// An instruction as compilers write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// What to do.
+    /// Operation code.
     pub code: u16,
     /// Instructions to skip if a comparison holds,
     pub jt: u8,
@@ -39,7 +39,7 @@ pub struct Instruction {
 /// Why a program is not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
-    /// Not one of 1 to 4096 instructions.
+    /// The program has not 1 to 4096 instructions.
     #[error("it has {0} instructions; possible are 1 to {MOST_INSTRUCTIONS}")]
     Length(usize),
     /// Execution can pass the program's end.
