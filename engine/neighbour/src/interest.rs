@@ -26,9 +26,9 @@ use crate::{
 pub struct Interest {
     /// VLAN tags of the port.
     tags: Tags,
-    /// In these tags.
+    /// Stations in the port's tags.
     here: Stations,
-    /// In other tags: emulated stations only.
+    /// Emulated stations in other tags.
     elsewhere: BTreeMap<Tags, Stations>,
     /// MACs of emulated stations, where they are not the port's: the first of a range, and how many more there are.
     macs: Vec<(u64, u64)>,

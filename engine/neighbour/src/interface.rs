@@ -23,7 +23,7 @@ use crate::{
 /// Addresses that a port can be given.
 pub const MOST_ADDRESSES: usize = 64;
 
-/// What a port is to be on its link.
+/// Link-layer configuration of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     /// Its addresses.
@@ -38,7 +38,7 @@ pub struct Config {
     pub vlan: Option<u16>,
 }
 
-/// What is wrong with a `Config`.
+/// Why a configuration is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// Too many.
@@ -47,13 +47,13 @@ pub enum ConfigError {
     /// An address is given twice.
     #[error("address {0} is given twice; give each once")]
     Twice(IpAddr),
-    /// Not on the link.
+    /// The gateway is not on the link.
     #[error("gateway {0} is in no subnet of the port's addresses: give the port an address of the gateway's subnet")]
     GatewayOffLink(IpAddr),
     /// The port itself.
     #[error("gateway {0} is the port's own address")]
     GatewayIsOwn(IpAddr),
-    /// Not multicast.
+    /// The address is no multicast group.
     #[error(
         "group {0} is no multicast address that hosts report; must be in 224.0.0.0/4 or ff00::/8, and not 224.0.0.1, ff02::1 or of a scope within a host"
     )]
@@ -70,23 +70,23 @@ pub enum ConfigError {
     /// Too many.
     #[error("{1} sources of group {0}; a group can have {MOST_SOURCES}, or all if none is given")]
     TooManySources(IpAddr, usize),
-    /// Not an identifier.
+    /// The VLAN identifier is not valid.
     #[error("VLAN {0} does not exist: they are 1..{MAX_VLAN}")]
     Vlan(u16),
 }
 
-/// What an interface wants done.
+/// Output of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
     /// Frames to send, without FCS.
     pub frames: Vec<Vec<u8>>,
     /// Frames to send, and where the time at which each leaves is to be written ([`crate::STAMP`]).
     pub stamped: Vec<(Vec<u8>, usize)>,
-    /// What is worth reporting.
+    /// Events to report.
     pub events: Vec<Event>,
 }
 
-/// What happened on the link.
+/// Event on the link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A neighbour was found.
@@ -133,7 +133,7 @@ impl Interface {
         self.link.lose_outer_ethertype();
     }
 
-    /// What to pass to `receive`.
+    /// Which frames to pass to `receive`.
     pub fn interest(&self) -> Interest {
         let mut wanted = Wanted::default();
         self.protocols.iter().for_each(|protocol| protocol.interest(&mut wanted));
@@ -194,7 +194,7 @@ impl Interface {
         }
     }
 
-    /// When `poll` has something to do next.
+    /// When to call `poll` next.
     pub fn next_ns(&self) -> Option<u64> {
         self.protocols.iter().filter_map(|protocol| protocol.next_due_ns(&self.link)).min()
     }
@@ -259,7 +259,7 @@ impl Interface {
 }
 
 impl Config {
-    /// Whether a port can be this.
+    /// Checks the configuration.
     pub fn check(&self) -> Result<(), ConfigError> {
         let (config, addresses) = (self, &self.addresses);
         if addresses.len() > MOST_ADDRESSES {

@@ -59,7 +59,7 @@ pub use table::{MOST_NEIGHBOURS, Neighbour, TableFull, Target};
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// As people write it: "02:00:00:00:00:01".
+/// A MAC as text: "02:00:00:00:00:01".
 pub fn mac_text(mac: Mac) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }

@@ -208,7 +208,7 @@ pub(crate) fn ip_destination(bytes: &[u8]) -> Option<IpAddr> {
     Some(headers.destination(bytes).into())
 }
 
-/// How a station's frames begin.
+/// Source MAC and tags of a station's frames.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Station {
     pub(crate) mac: Mac,

@@ -43,9 +43,9 @@ pub(crate) struct Received<'a> {
     pub(crate) tags: Tags,
     /// What it says, if it is ARP, neighbour discovery, echo or an ICMP error about an echo request, and valid.
     pub(crate) message: Option<Message<'a>>,
-    /// When it arrived.
+    /// When the frame arrived.
     pub(crate) arrived_ns: u64,
-    /// When it is looked at: not before it arrived.
+    /// The present time: not before the frame arrived.
     pub(crate) now_ns: u64,
 }
 

@@ -30,14 +30,14 @@ const PROBES: u32 = 3;
 /// Between questions for one that does not answer.
 const LOST_NS: u64 = 5000 * MS;
 
-/// No more neighbours can be wanted.
+/// The table of neighbors is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the port resolves {MOST_NEIGHBOURS} neighbors already, the maximum: use a gateway, or fewer servers on its link"
 )]
 pub struct TableFull;
 
-/// What is known of a neighbour.
+/// State of a neighbor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbour {
     /// Its address.
@@ -46,7 +46,7 @@ pub struct Neighbour {
     pub mac: Option<Mac>,
     /// The search is over: it answered, or all questions went unanswered.
     pub settled: bool,
-    /// What is wrong with it.
+    /// Problem with the neighbor.
     pub problem: Option<String>,
 }
 
@@ -89,12 +89,12 @@ pub(crate) struct Question {
     pub(crate) asker: Option<Asker>,
 }
 
-/// What an answer changed.
+/// Change of an entry by an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Learned {
     /// The answer changed nothing.
     Nothing,
-    /// Where a neighbour is.
+    /// The MAC is known for the first time.
     First,
     /// A neighbour was here before.
     Moved(Mac),
@@ -106,9 +106,9 @@ struct Entry {
     mac: Option<Mac>,
     /// MAC before the neighbor was searched again.
     former: Option<Mac>,
-    /// When it was last heard at its MAC.
+    /// When the neighbor was last heard at its MAC.
     heard_ns: u64,
-    /// When to do something next.
+    /// When the entry has to be polled.
     at_ns: u64,
     wanted: WantedBy,
 }
@@ -137,7 +137,7 @@ impl WantedBy {
 }
 
 impl Entry {
-    /// Not known, and to be asked for at once.
+    /// An entry that is not resolved, and is requested at once.
     fn new(now_ns: u64) -> Self {
         let wanted = WantedBy::default();
         Self { state: State::Asking(0), mac: None, former: None, heard_ns: 0, at_ns: now_ns, wanted }
@@ -276,7 +276,7 @@ impl Table {
         }
     }
 
-    /// When `poll` has something to do next.
+    /// When to call `poll` next.
     pub(crate) fn next_ns(&self) -> Option<u64> {
         self.entries.values().map(|entry| entry.at_ns).min()
     }

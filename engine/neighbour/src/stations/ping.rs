@@ -30,7 +30,7 @@ pub enum PingError {
     /// Routers forward nothing from a link-local address (RFC 4291 section 2.5.6).
     #[error("{0} is a link-local address, from which nothing is forwarded to {1}: use another address of the port")]
     StaysOnLink(IpAddr, IpAddr),
-    /// Not an address of the port's.
+    /// The address is none of the port's.
     #[error("{0} is none of the port's addresses of the destination's family: {list}", list = .1.join(", "))]
     NotOwn(IpAddr, Vec<String>),
     /// Too many at once.
