@@ -40,7 +40,7 @@ pub const fn pairs(words: u64) -> u64 {
 /// 64 bits is congruent to the sum of its words.
 #[inline]
 pub fn sum_le(bytes: &[u8]) -> u64 {
-    /// From here on vectors pay.
+    /// Bytes from which on vectors are faster.
     const MANY: usize = 256;
     let (mut total, mut rest) = (0, bytes);
     if bytes.len() >= MANY {

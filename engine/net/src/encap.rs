@@ -21,9 +21,9 @@ const TTL: u8 = 64;
 /// What is left of a flow's frame, by the offset that it is cut at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carries {
-    /// All of it.
+    /// The whole frame.
     Frame = 0,
-    /// All from its EtherType on.
+    /// The frame from its EtherType on.
     Ethertype = MACS as isize,
     /// The packet behind its Ethernet header.
     Packet = ETHERNET as isize,
@@ -160,7 +160,7 @@ impl Encap {
         self.end() - self.carries as usize
     }
 
-    /// Where what it carries begins in a frame.
+    /// Offset of the payload in a frame.
     #[inline]
     fn end(&self) -> usize {
         MACS + usize::from(self.len)

@@ -176,9 +176,9 @@ pub struct Plain<F: Family, T> {
     pub source: F::Ip,
     /// IP address.
     pub destination: F::Ip,
-    /// As in [`Packet`].
+    /// Explicit congestion notification, as in [`Packet`].
     pub ecn: u8,
-    /// What is in it.
+    /// Content of the packet.
     pub content: T,
     family: PhantomData<F>,
 }
@@ -319,7 +319,7 @@ pub struct Below {
     pub ttl: u8,
     /// IPv4 identification.
     pub id: u16,
-    /// What the port's device does of the rest.
+    /// What the port's device completes.
     pub finish: Finish,
 }
 

@@ -20,7 +20,7 @@ pub const HEADER: usize = 8;
 /// An ICMP error: which packet of ours it is about, and what happened to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// What happened.
+    /// Kind of the error.
     pub kind: ErrorKind,
     /// Protocol of the packet that the error is about: TCP, else UDP.
     pub tcp: bool,
