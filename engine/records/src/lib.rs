@@ -73,25 +73,25 @@ pub enum Error {
          chown or chmod it"
     )]
     Denied {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
     /// The file cannot be made or written.
     #[error("{path}: {source}")]
     Io {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
     /// The records cannot be written as Parquet.
     #[error("{path}: {source}")]
     Format {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the writer says.
+        /// Error of the writer.
         source: ParquetError,
     },
 }

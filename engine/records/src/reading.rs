@@ -62,7 +62,7 @@ impl Reading {
         self.unfinished
     }
 
-    /// How many records can be read.
+    /// Number of records that can be read.
     pub fn records(&self) -> u64 {
         self.groups.iter().map(|group| group.num_rows().cast_unsigned()).sum()
     }
