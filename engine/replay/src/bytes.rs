@@ -4,7 +4,7 @@ use std::io::{BufReader, ErrorKind, Read};
 
 use crate::reader::Problem;
 
-/// What is read ahead of the file.
+/// Bytes that are read ahead of the file.
 const READ_AHEAD: usize = 1 << 20;
 
 /// A file being read.
@@ -12,7 +12,7 @@ pub(crate) struct Source<R> {
     file: BufReader<R>,
 }
 
-/// Which end of a number comes first.
+/// Byte order of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Little,

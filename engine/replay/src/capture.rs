@@ -15,7 +15,7 @@ pub const LONGEST_HELD: u64 = 8 << 20;
 /// A capture that was read once and can be sent.
 #[derive(Clone, Debug)]
 pub struct Capture {
-    /// What it holds.
+    /// Contents of the capture.
     pub survey: Survey,
     /// Where the packets come from.
     pub source: Source,
@@ -30,7 +30,7 @@ pub enum Source {
     File {
         /// Its path.
         path: PathBuf,
-        /// What is sent of it; none: all.
+        /// The half that is sent; none: all packets.
         half: Option<Half>,
     },
 }

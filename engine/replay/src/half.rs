@@ -27,7 +27,7 @@ pub struct Half {
     pub responder: bool,
 }
 
-/// Where a packet comes from.
+/// Source of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Mac(Mac),

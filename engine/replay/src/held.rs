@@ -32,7 +32,7 @@ pub struct HeldTape {
     held: Arc<Held>,
     /// What is written again in every pass; none if all was written when the capture was read.
     rewrite: Option<Rewrite>,
-    /// How often it is played; none: without an end.
+    /// Number of passes; none: without end.
     loops: Option<u64>,
     /// Passes left after this one; none: without an end.
     left: Option<u64>,

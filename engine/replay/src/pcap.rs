@@ -7,7 +7,7 @@ use crate::{
     reader::{Found, LINK_ETHERNET, LONGEST_CAPTURED, Problem},
 };
 
-/// What the header says.
+/// Header of a pcap file.
 pub(crate) struct Pcap {
     order: Order,
     /// Nanoseconds in the unit of the times' second half.

@@ -21,7 +21,7 @@ pub(crate) struct Gaps {
     kind: Gap,
     /// Packets of this pass so far.
     packets: u64,
-    /// All distances of this pass together.
+    /// Sum of the distances of this pass.
     span: u64,
     /// Capture time of the last packet.
     captured_ns: u64,
@@ -36,11 +36,11 @@ pub struct Player<R> {
     gaps: Gaps,
     /// Packets of this pass that were played.
     played: u64,
-    /// How often it is played; none: without an end.
+    /// Number of passes; none: without end.
     loops: Option<u64>,
     /// Passes left after this one; none: without an end.
     left: Option<u64>,
-    /// All is played.
+    /// Whether all passes are over.
     over: bool,
 }
 

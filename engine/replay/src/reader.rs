@@ -23,7 +23,7 @@ pub(crate) const LONGEST_CAPTURED: u32 = 262_144;
 pub struct ReadError {
     /// The packet's number, from 1; 0 is the file's header.
     pub packet: u64,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: Problem,
 }
 
@@ -31,7 +31,7 @@ fn place(packet: u64) -> String {
     if packet == 0 { String::new() } else { format!("packet {packet}: ") }
 }
 
-/// What can be wrong with a capture.
+/// Problem of a capture.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The first bytes are no known ones.
@@ -40,7 +40,7 @@ pub enum Problem {
     /// A version of the format that this does not know.
     #[error("its format has version {0}, which is not known")]
     Version(u16),
-    /// Not Ethernet.
+    /// The link type is not Ethernet.
     #[error("its link type is {0}; only Ethernet (1) can be sent")]
     LinkType(u32),
     /// Frames end with their FCS.
@@ -70,7 +70,7 @@ pub enum Problem {
     /// Impossibly long.
     #[error("its length of {0} bytes is not possible: the file is broken")]
     Length(u32),
-    /// Only a part of it was captured.
+    /// Only a part of the packet was captured.
     #[error("only {captured} of its {original} bytes were captured: capture whole packets (tcpdump -s 0)")]
     Cut {
         /// Bytes there are.
@@ -81,7 +81,7 @@ pub enum Problem {
     /// Longer than a frame can be.
     #[error("it has {0} bytes; at most {MAX_FRAME_LEN} can be sent")]
     TooLong(usize),
-    /// Not even a header.
+    /// The packet is shorter than a header.
     #[error("it has {0} bytes, which is no Ethernet frame")]
     TooShort(usize),
     /// A time that 64 bits of nanoseconds since the epoch do not hold.
@@ -172,7 +172,7 @@ impl<R: Read> Reader<R> {
         self.interface
     }
 
-    /// What it reads from.
+    /// The reader that the capture is read from.
     pub fn into_inner(self) -> R {
         self.source.into_inner()
     }

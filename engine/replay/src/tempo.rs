@@ -17,7 +17,7 @@ pub struct Tempo {
     min_gap_ns: u64,
     /// When the last packet was due; none before the first.
     last_ns: Option<u64>,
-    /// When the next is.
+    /// When the next packet is due.
     due_ns: u64,
     /// What of the time to the first packet is distance of the capture.
     lead_ns: u64,
