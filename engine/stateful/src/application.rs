@@ -22,7 +22,7 @@ use reader::{Ended, Reader};
 /// Instructions that a flow executes without a rest: then others have their turn.
 const MOST_INSTRUCTIONS: usize = 256;
 
-/// What a program works with.
+/// State and resources that a program is executed with.
 #[derive(Debug)]
 pub struct Machine<'a> {
     /// Program of the flow's side.
@@ -39,7 +39,7 @@ pub struct Machine<'a> {
     pub reader: Option<Reader<'a>>,
 }
 
-/// How an instruction ended.
+/// Outcome of an instruction.
 enum Step {
     /// Go on behind it.
     Next,
@@ -47,7 +47,7 @@ enum Step {
     To(u32),
     /// Something must happen first.
     Wait,
-    /// What follows is not the flow's alone.
+    /// The stack has to do something for the flow.
     Leave(Left),
     /// The program has ended.
     End,

@@ -30,7 +30,7 @@ use steps::Steps;
 pub use turns::Order;
 use turns::Turns;
 
-/// What must be known of a template.
+/// Rate and limit of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// Flows a second over all workers, as a fraction; 0 of something: none begin.
@@ -42,7 +42,7 @@ pub struct Timing {
 /// A flow that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// On the clock of the start.
+    /// When the flow is due, on the clock of the start.
     pub due_ns: u64,
     /// Index in the set.
     pub template: usize,
@@ -81,7 +81,7 @@ impl TimingError {
 pub struct RampUp {
     /// Over this time; 0: they are full from the start on.
     pub ns: u64,
-    /// By steps of this time; 0: linearly.
+    /// Time of a step; 0: rates rise linearly.
     pub step_ns: u64,
 }
 
@@ -99,7 +99,7 @@ pub struct Arrivals {
     block: u64,
     /// This worker's next.
     slot: u64,
-    /// All slots before it are counted.
+    /// Slots before this one are counted.
     passed: u64,
     turns: Turns,
     /// Flows started of each template, in slots before `passed`.

@@ -124,7 +124,7 @@ counters! {
 /// Arrival gaps of a side that a worker keeps.
 const GAPS: usize = 256;
 
-/// How many there are.
+/// Number of counters.
 pub const COUNTS: usize = COUNTERS.len();
 
 /// The counters of one side of a template in one worker.
@@ -273,7 +273,7 @@ impl Counters {
         self.add(count, 1);
     }
 
-    /// What was counted.
+    /// Value of a counter.
     #[inline]
     pub fn get(&self, count: Count) -> u64 {
         self.counts[count as usize].get()

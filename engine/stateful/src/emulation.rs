@@ -61,16 +61,16 @@ pub type OwnsReplies = dyn Fn(usize, u16, &tuples::Tuple) -> bool + Send;
 pub struct Emulation {
     scenario: Arc<Scenario>,
     stack: Stack,
-    /// Until the start.
+    /// The schedule before the start.
     prepared: Option<Arrivals>,
-    /// From then on.
+    /// The schedule after the start.
     arrivals: Option<Arrivals>,
     tuples: Tuples,
     share: Share,
     owned: Box<OwnsReplies>,
-    /// No flow begins from here on.
+    /// No flow starts from here on.
     end_ns: u64,
-    /// By template.
+    /// Limits of open flows, by template.
     limits: Box<[OpenLimit]>,
     /// Templates of which flows are held.
     holding: Vec<usize>,
@@ -477,7 +477,7 @@ impl Emulation {
         arrival.into_iter().chain(self.stack.next_due_ns()).min()
     }
 
-    /// Whether flows may still begin.
+    /// Whether flows may still start.
     pub fn begins(&self) -> bool {
         let next = self.arrivals.as_ref().and_then(Arrivals::next_due_ns);
         !self.holding.is_empty() || next.is_some_and(|due| due < self.end_ns)

@@ -177,7 +177,7 @@ impl End {
         })
     }
 
-    /// As which it counts what it does not take.
+    /// Counters of packets that the end does not take.
     fn counts(&self) -> Option<(Count, Count)> {
         self.tunnels.map(|tunnels| tunnels.kind.tunnelling().counts())
     }
@@ -214,7 +214,7 @@ struct Request {
 #[derive(Debug, Default)]
 struct Port {
     ends: Vec<End>,
-    /// In ascending order.
+    /// Clients in ascending order of addresses.
     clients: Vec<Clients>,
     /// Some end has tunnels.
     tunnelled: bool,
@@ -230,7 +230,7 @@ struct Port {
     requests: Vec<Request>,
 }
 
-/// What a frame is to a port's envelopes.
+/// Result of removing the envelope of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival<'a> {
     /// The frame came through no tunnel, and is received as it is.
@@ -244,9 +244,9 @@ pub enum Arrival<'a> {
 /// All envelopes of a scenario, as a worker has them.
 #[derive(Debug)]
 pub struct Envelopes {
-    /// By their index in the engine.
+    /// Ports, by index in the engine.
     ports: Vec<Port>,
-    /// What came last.
+    /// The frame that was received last, without its envelope.
     inner: Vec<u8>,
 }
 
@@ -318,7 +318,7 @@ impl Envelopes {
         }
     }
 
-    /// Whether a port has any.
+    /// Whether a port has envelopes.
     #[inline]
     pub fn are_on(&self, port: usize) -> bool {
         self.ports[port].has_ends()
@@ -347,7 +347,7 @@ impl Envelopes {
         !self.ports[port].requests.is_empty()
     }
 
-    /// Whether they are on any.
+    /// Whether requests are to be answered on any port.
     #[inline]
     pub fn owes_any(&self) -> bool {
         self.ports.iter().any(|port| !port.requests.is_empty())

@@ -26,13 +26,13 @@ pub enum State {
     Datagrams,
 }
 
-/// What is so of a flow: bits of `Flow::flags`.
+/// Flags of a flow: bits of `Flow::flags`.
 pub mod is {
     /// The end that connects.
     pub const CLIENT: u32 = 1;
     /// The upper bits of its addresses are beside.
     pub const V6: u32 = 1 << 1;
-    /// In the queue of those with something to send.
+    /// In the queue of flows with something to send.
     pub const READY: u32 = 1 << 2;
     /// May have something to send.
     pub const OUTPUT: u32 = 1 << 3;
@@ -276,13 +276,13 @@ impl Flow {
         part: 0,
     };
 
-    /// Whether all of these are so.
+    /// Whether all of these flags are set.
     #[inline]
     pub fn has(&self, flags: u32) -> bool {
         self.flags & flags == flags
     }
 
-    /// Whether any of these is so.
+    /// Whether any of these flags is set.
     #[inline]
     pub fn any(&self, flags: u32) -> bool {
         self.flags & flags != 0

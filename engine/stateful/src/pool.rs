@@ -30,7 +30,7 @@ pub struct Pool {
     pub allow_multicast: bool,
 }
 
-/// In which order addresses are taken.
+/// Order in which addresses are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// From the first to the last, and again.
@@ -46,14 +46,14 @@ pub enum Order {
 /// Which of a pool's addresses are an engine's own: those at offsets `index`, `index + of`, `index + 2 of`, ...
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Below `of`.
+    /// Index of the part, below `of`.
     pub index: u32,
-    /// How many parts there are; at least 1.
+    /// Number of parts; at least 1.
     pub of: u32,
 }
 
 impl Part {
-    /// All of them.
+    /// The whole pool.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
     /// Whether an offset is in the part.
@@ -68,7 +68,7 @@ impl Part {
 pub struct WeightedPool {
     /// Index in `Scenario::pools`.
     pub pool: usize,
-    /// At least 1.
+    /// Weight; at least 1.
     pub weight: u32,
 }
 
@@ -135,7 +135,7 @@ impl Pool {
         Some(self.part.index.into()).filter(|first| *first <= self.last_offset)
     }
 
-    /// Which addresses are the engine's own.
+    /// The engine's part of the addresses.
     #[inline]
     pub fn part(&self) -> Part {
         self.part
@@ -189,7 +189,7 @@ impl Pool {
         self.tunnels.is_some() || self.access.tags.is_some() || self.access.gateway.is_some()
     }
 
-    /// Whether both have an address.
+    /// Whether both pools have a common address.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.contains(other.first).is_some() || other.contains(self.first).is_some()
     }
@@ -254,11 +254,11 @@ impl Pool {
 /// Which source ports a client takes: from its start on, one after the other from `lowest` to `highest` and around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourcePorts {
-    /// Where clients start.
+    /// Port of a client's first flow.
     pub start: Start,
-    /// Not 0.
+    /// Lowest port; not 0.
     pub lowest: u16,
-    /// Not below the lowest.
+    /// Highest port; not below the lowest.
     pub highest: u16,
 }
 
@@ -271,7 +271,7 @@ pub enum Start {
     Stepped {
         /// First port of the address at offset 0.
         first: u16,
-        /// From one offset to the next.
+        /// Difference from one offset to the next.
         step: u16,
     },
 }
@@ -284,7 +284,7 @@ impl Default for SourcePorts {
 }
 
 impl SourcePorts {
-    /// How many ports a client has.
+    /// Number of ports of a client.
     #[inline]
     pub fn count(&self) -> u32 {
         u32::from(self.highest) - u32::from(self.lowest) + 1

@@ -141,13 +141,13 @@ impl Recorder {
 /// Time of an account: not yet.
 const NEVER: u64 = u64::MAX;
 
-/// What is kept of a flow until it ends.
+/// State of a flow's record until the flow ends.
 #[derive(Clone, Debug)]
 struct Account {
     start_ns: u64,
     established_ns: u64,
     first_byte_ns: u64,
-    /// As `SUMMED`.
+    /// Sums, as in `SUMMED`.
     sums: [u64; SUMMED.len()],
     recorded: bool,
     /// Keepalive has given it up: RST follows.
@@ -202,13 +202,13 @@ const CAUSES: [(Count, End); 6] = [
 #[derive(Debug)]
 pub(crate) struct Records {
     recorder: Recorder,
-    /// By flow.
+    /// Accounts, by flow.
     accounts: Box<[Account]>,
     /// What was counted before, as `SUMMED` and `CAUSES`.
     sums: [u64; SUMMED.len()],
     causes: [u64; CAUSES.len()],
     keepalive_drops: u64,
-    /// What ends now is cut off.
+    /// Whether flows that end now are aborted.
     cutting: bool,
 }
 

@@ -8,7 +8,7 @@ use crate::{
 /// All stateful traffic of a plan, as every worker has it.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What programs send.
+    /// Payloads of programs.
     pub payloads: Vec<Payload>,
     /// Addresses. Of pools of clients the engine's own are taken; of pools of servers all are connected to, and the engine's own are
     /// answered for.
@@ -130,7 +130,7 @@ impl Template {
 pub struct Client {
     /// Index of the engine's port.
     pub port: usize,
-    /// What a client does.
+    /// Program of the clients.
     pub program: Program,
     /// Its transport's settings.
     pub tunables: Tunables,
@@ -147,7 +147,7 @@ pub struct Client {
 pub struct Server {
     /// Index of the engine's port.
     pub port: usize,
-    /// What a server does.
+    /// Program of the servers.
     pub program: Program,
     /// Its transport's settings.
     pub tunables: Tunables,

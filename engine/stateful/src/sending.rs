@@ -26,7 +26,7 @@ impl Backlog {
 pub enum NoRoom {
     /// The peer must acknowledge something first.
     Full,
-    /// No slot of the slab is left.
+    /// The slab has no free slot.
     Exhausted,
 }
 

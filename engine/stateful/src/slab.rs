@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A fixed number of slots, taken and freed in constant time and addressed by a 32-bit index.
 
-/// No slot.
+/// Index of no slot.
 pub const NONE: u32 = u32::MAX;
 /// Slots, at most: the wheel has the upper bit of an index for something else.
 pub const MOST: usize = 1 << 31;
@@ -43,7 +43,7 @@ impl<T> Slab<T> {
         self.left += 1;
     }
 
-    /// What is in a slot, if there is such.
+    /// The value in a slot, if there is one.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&T> {
         self.slots.get(index as usize)

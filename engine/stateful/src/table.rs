@@ -38,12 +38,12 @@ impl Table {
         Self::cells(flows, spare) * size_of::<Cell>()
     }
 
-    /// How many it holds.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it holds none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -61,7 +61,7 @@ impl Table {
         if at + 1 == self.cells.len() { 0 } else { at + 1 }
     }
 
-    /// How many cells behind another one is.
+    /// Distance from another cell to this one.
     #[inline]
     fn behind(&self, at: usize, other: usize) -> usize {
         if at < other { at + self.cells.len() - other } else { at - other }

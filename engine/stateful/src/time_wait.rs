@@ -28,7 +28,7 @@ pub(crate) struct TimeWaits {
 }
 
 impl TimeWaits {
-    /// For up to this many flows.
+    /// A queue for up to this many flows.
     pub(crate) fn new(flows: usize) -> Self {
         Self { entries: VecDeque::with_capacity(flows), most: flows, fetched: 0, found: 0 }
     }

@@ -60,7 +60,7 @@ impl Share {
     }
 }
 
-/// How tuples are shared out.
+/// How tuples are shared by workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dealing {
     /// Worker w of W takes the numbers n = w modulo W: replies come to any worker, or there is one a port.
@@ -76,7 +76,7 @@ pub struct Tuple {
     pub client: Address,
     /// The server's address.
     pub server: Address,
-    /// From where.
+    /// Source port.
     pub source_port: u16,
 }
 
@@ -117,17 +117,17 @@ pub struct Tuples {
 pub struct TupleError {
     /// Its index.
     pub template: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: TupleProblem,
 }
 
-/// What is wrong with a template.
+/// Problem of a template's addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TupleProblem {
     /// Clients need servers to connect to.
     #[error("is empty; name the pools that clients connect to")]
     NoServers,
-    /// No such pool.
+    /// The pool does not exist.
     #[error("there is no pool {1}")]
     Unknown(&'static str, usize),
     /// The pool would never be taken.
@@ -136,7 +136,7 @@ pub enum TupleProblem {
     /// The round would be too long.
     #[error("the weights add up to {1} without a common factor; use rounder ones, which add up to 65536 at most")]
     TooFine(&'static str, u64),
-    /// No flow can be of both.
+    /// Client and server are of different families.
     #[error("clients and servers are of different families; use pools of one family, or two templates")]
     Families,
     /// Some engine would have none.
@@ -188,7 +188,7 @@ impl TupleError {
 /// Weighted pools in turn.
 #[derive(Clone, Debug)]
 struct Mix {
-    /// By index; weights without a common factor.
+    /// Pools by index; their weights have no common factor.
     pools: Box<[WeightedPool]>,
     round: Box<[RoundEntry]>,
     /// The number of the next.
@@ -221,9 +221,9 @@ struct Clients {
 struct Ports {
     lane: u32,
     lanes: u32,
-    /// How many.
+    /// Number of ports.
     count: u32,
-    /// From one that is a worker's to its next.
+    /// Distance between ports of one worker.
     step: u32,
     /// Entry of the pool's first client in the table.
     entry: u64,

@@ -18,7 +18,7 @@ impl Flow {
         self.set_silence(SILENCE_NS, cx.now);
     }
 
-    /// From now on this silence ends it.
+    /// Sets the idle timeout.
     pub fn set_silence(&mut self, ns: u64, now: Instant) {
         // UDP has no congestion window: its fields hold the time.
         (self.ssthresh, self.cwnd) = wheel::laps_of(ns);

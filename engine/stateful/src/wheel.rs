@@ -71,7 +71,7 @@ pub struct Link {
     next: u32,
     /// The entry before it; of the first in a slot: its slot, with `FIRST`.
     prev: u32,
-    /// When it comes up.
+    /// Tick at which the entry expires.
     at: u32,
 }
 
@@ -80,7 +80,7 @@ const FIRST: u32 = 1 << 31;
 const ELSEWHERE: u32 = NONE - 1;
 
 impl Link {
-    /// In no slot.
+    /// An entry that is in no slot.
     pub const FREE: Self = Self { next: NONE, prev: NONE, at: 0 };
 
     /// In no slot: something else than the wheel waits for a tick.
@@ -94,7 +94,7 @@ impl Link {
         self.prev == NONE && self.next == ELSEWHERE && self.at == at
     }
 
-    /// When it comes up, if it is in a slot.
+    /// Tick at which the entry expires, if it is in a slot.
     #[inline]
     pub fn at(&self) -> Option<u32> {
         (self.prev != NONE).then_some(self.at)

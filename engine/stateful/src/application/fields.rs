@@ -24,7 +24,7 @@ pub enum Values {
     Counter {
         /// Value of flow 0.
         first: u64,
-        /// From one flow to the next.
+        /// Difference from one flow to the next.
         step: u64,
         /// Digits; 1..=20.
         width: u8,
@@ -37,7 +37,7 @@ pub enum Values {
 pub struct FieldError {
     /// Index of the field.
     pub index: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: FieldProblem,
 }
 

@@ -28,7 +28,7 @@ const FLOWS_A_CHUNK: usize = 64;
 const FEWEST_CHUNKS: usize = 1024;
 const MOST_CHUNKS: usize = 16_384;
 
-/// What is looked for next.
+/// What a cursor searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     /// No end is searched for any more.
@@ -54,10 +54,10 @@ struct Side {
     first: Option<Next>,
 }
 
-/// Where a flow has come to.
+/// Position of a flow in the bytes that it receives.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
-    /// All before it are looked through.
+    /// Sequence number behind the bytes that are searched.
     at: u32,
     /// Ends that the program has not asked for yet.
     ended: u32,
@@ -103,7 +103,7 @@ struct Chunk {
 pub enum Ended {
     /// It has: the next end may be searched for.
     Yes,
-    /// Not yet.
+    /// The end has not come yet.
     No,
     /// The end can never be known.
     Broken,

@@ -33,7 +33,7 @@ pub trait Sink {
 /// Outcome of reading bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fed {
-    /// All belong to it, and more do.
+    /// All bytes belong to the message, which goes on.
     More,
     /// The message ends behind this many of the bytes.
     Ends(usize),
@@ -51,7 +51,7 @@ macro_rules! register {
             $($(#[$attribute])* $name($sink),)+
         }
 
-        /// How far a matcher has come.
+        /// Progress of a matcher.
         #[derive(Clone, Copy, Debug)]
         #[expect(missing_docs, reason = "the names say it")]
         pub enum Progress {

@@ -52,7 +52,7 @@ impl Steps {
         }
     }
 
-    /// When a slot is due, in ticks.
+    /// Tick at which a slot is due.
     #[inline(never)]
     pub(super) fn due_ticks(mut self, slot: u64) -> u128 {
         loop {

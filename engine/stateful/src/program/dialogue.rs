@@ -33,7 +33,7 @@ pub(super) fn switched_to(templates: &[Programs], template: usize) -> bool {
     programs.any(|program| program.switches_to(template))
 }
 
-/// How far a side has come.
+/// State of one side of the dialogue.
 struct Place<'a> {
     walk: Walk<'a>,
     /// Bytes or messages sent since the start.

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::Protocol;
 
-/// What an instruction does.
+/// Effects of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effects<'a> {
     /// The side whose programs over TCP begin with it; it stands nowhere else.
@@ -16,9 +16,9 @@ pub struct Effects<'a> {
     pub transport: Option<(Protocol, &'static str)>,
     /// Whether the instruction takes time whenever it is executed. What counts from the flow's start waits only once.
     pub takes_time: bool,
-    /// What it sends.
+    /// Data that the instruction sends.
     pub sends: Option<Data>,
-    /// What it waits for.
+    /// Condition that the instruction waits for.
     pub waits_for: Option<Awaited<'a>>,
     /// The variable that it changes.
     pub changes: Option<(u8, VariableChange)>,
@@ -28,9 +28,9 @@ pub struct Effects<'a> {
     pub counts: Option<u16>,
     /// What it does about connections of other templates.
     pub opens: Option<Opens<'a>>,
-    /// What is executed next.
+    /// The next instruction.
     pub next: Next,
-    /// What is wrong with it, whatever its program.
+    /// Problem of the instruction in any program.
     pub wrong: Option<Problem>,
 }
 
@@ -57,13 +57,13 @@ impl<'a> Opens<'a> {
 /// A payload, by its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// As bytes of a stream.
+    /// The payload as bytes of a stream.
     Stream(u32),
-    /// As a datagram.
+    /// The payload as a datagram.
     Message(u32),
 }
 
-/// What is waited for.
+/// Condition that an instruction waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited<'a> {
     /// This number since the start or the last that cleared the count.
@@ -81,7 +81,7 @@ pub enum Awaited<'a> {
     PeerClose,
 }
 
-/// What becomes of a variable.
+/// Change of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariableChange {
     /// The variable is set to this.
@@ -92,7 +92,7 @@ pub enum VariableChange {
     Time,
 }
 
-/// What is executed behind an instruction.
+/// The instruction that is executed after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// The one behind it.
@@ -105,7 +105,7 @@ pub enum Next {
         variable: u8,
         /// `variable COMPARISON value`.
         comparison: Comparison,
-        /// What it is compared with.
+        /// Value that the variable is compared with.
         value: i64,
     },
     /// The instruction at `to` until some time has passed since the time in a variable, then the next one.
@@ -119,7 +119,7 @@ pub enum Next {
     Template(u32),
     /// No instruction: the flow is closed, or reset.
     End {
-        /// By RST.
+        /// Whether the flow is reset; else it is closed.
         reset: bool,
     },
     /// No instruction: the flow stays until its peer or its idle timeout ends it.

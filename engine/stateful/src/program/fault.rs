@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be wrong with programs, and where.
+//! Problems of programs, and where they are.
 use std::fmt;
 
 use super::VARIABLES;
@@ -28,11 +28,11 @@ pub struct Fault {
     pub side: Side,
     /// Index of the instruction.
     pub at: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: Problem,
 }
 
-/// What can be wrong with an instruction.
+/// Problem of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The instruction is never executed.

@@ -35,7 +35,7 @@ pub enum Instruction {
     },
     /// Waits until this many bytes were received since the flow's start or the last clear.
     Receive {
-        /// At least 1.
+        /// Number of bytes; at least 1.
         bytes: u64,
         /// Takes them off the count.
         clear: bool,
@@ -49,16 +49,16 @@ pub enum Instruction {
     },
     /// UDP: goes on when this many datagrams have come since the flow's start or the last clear.
     ReceiveMessages {
-        /// At least 1.
+        /// Number of messages; at least 1.
         messages: u32,
         /// Takes them off the count.
         clear: bool,
     },
     /// Waits; a random time between both, evenly distributed, if they differ.
     Delay {
-        /// In ns.
+        /// Minimum in ns.
         min_ns: u64,
-        /// In ns; not less.
+        /// Maximum in ns; not below the minimum.
         max_ns: u64,
     },
     /// TCP: FIN when all is sent, then the program ends. UDP: forgets the flow.
@@ -73,14 +73,14 @@ pub enum Instruction {
     Keepalive(u64),
     /// Sets a variable.
     Set {
-        /// Below `VARIABLES`.
+        /// Index of the variable, below `VARIABLES`.
         variable: u8,
         /// The value.
         value: i64,
     },
     /// Adds to a variable, around at 2^64.
     Add {
-        /// Below `VARIABLES`.
+        /// Index of the variable, below `VARIABLES`.
         variable: u8,
         /// This.
         value: i64,
@@ -89,11 +89,11 @@ pub enum Instruction {
     Jump {
         /// Destination of the jump.
         to: u32,
-        /// Below `VARIABLES`.
+        /// Index of the variable, below `VARIABLES`.
         variable: u8,
         /// `variable COMPARISON value`.
         comparison: Comparison,
-        /// What it is compared with.
+        /// Value that the variable is compared with.
         value: i64,
     },
     /// Jumps until this much time has passed since the time in a variable.
@@ -102,12 +102,12 @@ pub enum Instruction {
         to: u32,
         /// Variable of the mark; below `VARIABLES`.
         since: u8,
-        /// In ns.
+        /// Duration in ns.
         duration_ns: u64,
     },
     /// Notes the time in a variable (ns of the stack's clock).
     Mark {
-        /// Below `VARIABLES`.
+        /// Index of the variable, below `VARIABLES`.
         variable: u8,
     },
     /// Adds one to a counter of the program.
@@ -143,7 +143,7 @@ pub enum Instruction {
 }
 
 impl Instruction {
-    /// What it does.
+    /// Effects of the instruction.
     pub fn effects(&self) -> Effects<'_> {
         match self {
             Self::Connect => opening::effects(Side::Client),

@@ -70,7 +70,7 @@ struct Of {
     switches: BTreeSet<usize>,
 }
 
-/// By template.
+/// Names of templates to open, by template.
 struct Names(Vec<Of>);
 
 impl Names {

@@ -23,7 +23,7 @@ impl<'a> Walk<'a> {
         Self { program, at: 0, variables: [Some(0); VARIABLES], steps: 0, lost: false }
     }
 
-    /// What is executed next.
+    /// The next instruction.
     pub fn instruction(&self) -> Option<&'a Instruction> {
         self.program.instructions.get(self.at).filter(|_| !self.lost)
     }

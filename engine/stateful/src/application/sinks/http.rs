@@ -17,7 +17,7 @@ const LENGTH: &[u8] = b"content-length";
 const CODING: &[u8] = b"transfer-encoding";
 const CHUNKED: &[u8] = b"chunked";
 
-/// What is wrong with a message.
+/// Why a message is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// CR without LF, where lines are.
@@ -26,11 +26,11 @@ pub enum Fault {
     Status,
     /// A line of the header has no name.
     Name,
-    /// No length, or several.
+    /// The message has no length, or several.
     Length,
     /// The body of a request ends nowhere.
     Coding,
-    /// No chunk's line or end.
+    /// A chunk's line or end is malformed.
     Chunk,
     /// Lines are longer than `LONGEST_LINES`.
     TooLong,
@@ -95,7 +95,7 @@ enum Word {
     Behind,
 }
 
-/// How far a message has come.
+/// Progress of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Parser {
     /// Bytes of the body or of the chunk that are still to come; while the header is read, the value of `Content-Length`.
