@@ -629,7 +629,7 @@ mod tests {
             assert!((0..8).all(|index| !writable(&mut burst, index) && burst.head_mut(index).is_none()));
             assert!(burst.alloc(&pool, 2));
             assert!(!writable(&mut burst, 7) && writable(&mut burst, 9));
-            // Nothing of it was received: all is freed.
+            // No packet of the burst was received: all are freed.
             burst.retain(|_| true);
             assert!(burst.is_empty() && (0..10).all(|index| !writable(&mut burst, index)));
         }

@@ -55,7 +55,7 @@ impl Device {
 }
 
 fn check_tap(name: &str) -> Result<(), Error> {
-    // Its name becomes an argument of the driver's.
+    // The interface's name becomes an argument of the driver.
     if !(1..16).contains(&name.len()) || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)) {
         return Err(Error::InterfaceName(name.to_owned()));
     }

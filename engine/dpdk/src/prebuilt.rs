@@ -114,7 +114,7 @@ mod tests {
         prebuilt.lend(0, &mut packets);
         let addresses = packets.map(|packet| packet as usize);
         thread::scope(|scope| {
-            // As workers do that receive from one loopback: each frees packets of its own.
+            // Workers that receive from one loopback do the same: each frees packets of its own.
             for own in addresses.chunks(4) {
                 scope.spawn(move || {
                     for _ in 0..EACH {

@@ -413,7 +413,7 @@ mod tests {
 
     #[test]
     fn interfaces_that_are_too_long_for_a_page_are_refused() {
-        // That of a loopback interface, in every namespace.
+        // Index of the loopback interface in every namespace.
         let error = check("lo").unwrap_err().to_string();
         assert!(error.contains("its MTU is 65536") && error.contains("make it 3438 or less"), "{error}");
     }

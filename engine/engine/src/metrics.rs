@@ -127,7 +127,7 @@ impl Scrape {
     fn write(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
         self.engine_info(encoder)?;
         self.runs(encoder)?;
-        // Of runs with more groups than there is room for, the statistics are shorter than the list of groups: the rest is in no family.
+        // Runs with more groups than there is room for have shorter statistics than lists of groups: the rest is in no family.
         let sizes: Vec<_> = self.runs.iter().map(|held| (held.has_ended(), held.groups().len())).collect();
         let rooms = rooms(&sizes, MAX_STREAMS);
         let has_native = encoder.has_native_histograms();

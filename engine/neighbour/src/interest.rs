@@ -90,7 +90,7 @@ impl Interest {
         ranges.into_iter().for_each(|range| by_tags.entry(range.tags.map_or(tags, &seen)).or_default().push(range));
         let union = |ranges: Vec<Range>| AddressRanges::new(ranges.iter().map(Range::ends));
         here.ranges = union(by_tags.remove(&tags).unwrap_or_default());
-        // What a router advertises in a VLAN is for all nodes.
+        // A router's advertisement in a VLAN is for all nodes.
         let nodes = || vec![ALL_NODES.octets()];
         let stations = |ranges| Stations { groups: nodes(), ranges: union(ranges), ..Stations::default() };
         let elsewhere = by_tags.into_iter().map(|(tags, ranges)| (tags, stations(ranges))).collect();
@@ -109,7 +109,7 @@ impl Interest {
         let own = self.here.groups.iter().map(|group| Ipv6Addr::from(*group));
         let in_all_vlans = [&self.here].into_iter().chain(self.elsewhere.values());
         let emulated = in_all_vlans.flat_map(|stations| stations.ranges.v6()).flat_map(|(first, last)| {
-            // They differ in the last 24 bits.
+            // The addresses differ in the last 24 bits.
             let groups = (last.0 - first.0).min((1 << 24) - 1);
             (0..=groups).map(move |n| solicited_node(Ipv6Addr::from(first.0.wrapping_add(n))))
         });

@@ -176,7 +176,7 @@ impl Interface {
     /// Takes a frame that arrived at an instant of the clock by which requests of pings are stamped.
     pub fn receive_arrived(&mut self, bytes: &[u8], arrived_ns: u64, now_ns: u64, output: &mut Output) {
         let Some(frame) = Frame::parse(bytes) else { return };
-        // What it sent itself may come back from a hub.
+        // Frames of the port itself may come back from a hub.
         if frame.source == self.link.station.mac {
             return;
         }

@@ -348,7 +348,7 @@ mod tests {
         assert_eq!((gone.mac, gone.problem.unwrap().as_str()), (Some(PEER), "does not answer ARP requests any more"));
         assert_eq!(table.learn(peer(), at(PEER), 40_000 * MS), Learned::Nothing);
         assert_eq!(table.get(peer()).unwrap().problem, None);
-        // It moves, and moves back.
+        // The neighbor moves, and moves back.
         assert_eq!(table.learn(peer(), at([2; 6]), 41_000 * MS), Learned::Moved(PEER));
         assert_eq!(table.get(peer()).unwrap().mac, Some([2; 6]));
         assert_eq!(table.learn(peer(), at(PEER), 42_000 * MS), Learned::Moved([2; 6]));
@@ -369,7 +369,7 @@ mod tests {
         // ...and is found if the first does not answer: the second question is for all.
         assert_eq!(until(&mut table, 2500 * MS).0, [(1000, true), (2000, false)]);
         assert_eq!(table.learn(peer(), at([2; 6]), 2001 * MS), Learned::Moved(PEER));
-        // One that answers stays.
+        // A neighbor that answers stays.
         assert_eq!(table.learn(peer(), at(PEER), 2500 * MS), Learned::Nothing);
         assert_eq!(until(&mut table, 3500 * MS).0, [(3001, true)]);
         assert_eq!(table.learn(peer(), at([2; 6]), 3501 * MS), Learned::Nothing);
@@ -387,7 +387,7 @@ mod tests {
         table.learn(peer(), at(PEER), 10_000 * MS);
         assert_eq!(table.learn(peer(), other, 20_000 * MS), Learned::Nothing);
         assert_eq!(table.get(peer()).unwrap().mac, Some(PEER));
-        // It is in doubt (RFC 4861 section 7.2.5).
+        // The entry becomes STALE (RFC 4861 section 7.2.5).
         assert_eq!(until(&mut table, 20_500 * MS).0, [(20_000, true)]);
         assert_eq!(table.learn(peer(), other, 20_600 * MS), Learned::Nothing);
         assert_eq!(until(&mut table, 23_000 * MS).1, [23_000]);

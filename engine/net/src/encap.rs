@@ -182,7 +182,7 @@ impl Encap {
     /// Writes it around a flow's frame, before which `overhead` bytes were left: over these, and over what the frame is cut of.
     pub fn write(&self, frame: &mut [u8], around: &Around) {
         let end = self.end();
-        // It may stand where the prefix is to come.
+        // The frame's EtherType may be where the prefix is to be written.
         let ethertype = if self.ethertype > 0 { be16(frame, self.overhead() + MACS) } else { 0 };
         frame[..MACS].copy_from_slice(&around.macs);
         frame[MACS..end].copy_from_slice(&self.prefix[..usize::from(self.len)]);

@@ -230,11 +230,11 @@ impl RecordFile {
 
 impl Drop for RecordFile {
     fn drop(&mut self) {
-        // It writes what it still has.
+        // The writer writes what it still has.
         if self.writer.take().is_none() {
             return;
         }
-        // Nothing more can be done about one that cannot be removed, or cut behind its last row group.
+        // A file that cannot be removed, or truncated behind its last row group, stays as it is.
         let _ = match self.whole {
             (_, 0) => fs::remove_file(&self.partial),
             (bytes, _) => fs::OpenOptions::new().write(true).open(&self.partial).and_then(|file| file.set_len(bytes)),

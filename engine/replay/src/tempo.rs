@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(tempo.due_ns(), Some(850));
         tempo.go_on(1000);
         assert_eq!(tempo.due_ns(), Some(1350));
-        // It stands from 1000 to 5000.
+        // The replay is paused from 1000 to 5000.
         tempo.change(1000, None);
         assert_eq!(tempo.due_ns(), None);
         tempo.change(1500, None);

@@ -264,7 +264,7 @@ impl Flow {
             return Step::Next;
         }
         if self.has(is::FIN_RECEIVED) {
-            // Nothing more will come.
+            // The peer sends nothing more.
             counters.one(Count::FlowsClosedEarly);
             return self.end();
         }
@@ -280,7 +280,7 @@ impl Flow {
                 Step::End
             }
             Ended::No if self.has(is::FIN_RECEIVED) => {
-                // Nothing more will come.
+                // The peer sends nothing more.
                 counters.one(Count::FlowsClosedEarly);
                 self.end()
             }

@@ -130,7 +130,7 @@ impl Emulation {
         now_ns: u64,
     ) -> Result<Self, EmulationError> {
         let templates = scenario.templates.iter().map(|template| {
-            // One without clients here begins no flows.
+            // A template without clients on this engine starts no flows.
             let clients = if template.client.is_some() { template.clients.as_slice() } else { &[] };
             (clients, template.servers.as_slice())
         });
@@ -387,7 +387,7 @@ impl Emulation {
                 && self.stack.open_flows(template, true) + self.limits[template].opening < self.limits[template].most
             {
                 self.limits[template].held -= 1;
-                // It is not late: it waited for others to end.
+                // The flow is not late: it waited for others to end.
                 self.open_limited(template, now_ns, now_ns);
                 left -= 1;
             }

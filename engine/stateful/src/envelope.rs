@@ -590,7 +590,7 @@ impl Port {
         let client = end.client(end.sends, source, destination)?;
         let ports = packet.get(header..)?.first_chunk::<4>().map_or(0, |ports| u32::from_be_bytes(*ports));
         let (low, high) = (source.0 ^ destination.0.rotate_left(37), u64::from(ports));
-        // Of the endpoints.
+        // The hash of the endpoints.
         let hash = mix(low as u64 ^ mix((low >> 64) as u64 ^ mix(high)));
         let near = tunnels.near_end(client);
         let (source, destination) = match end.sends {
@@ -656,7 +656,7 @@ fn read<'a>(frame: &'a [u8], headers: &Headers, kind: &Kind) -> Result<Option<(M
         Over::Udp(port) => (UDP, Some(port)),
         Over::Ip(protocol) => (protocol, None),
         Over::Link(_) => {
-            // What follows the packet is padding.
+            // Bytes behind the packet are padding.
             let message = frame.get(headers.link.end..headers.packet_end(frame)).ok_or(Malformed)?;
             return Ok(Some((kind.tunnelling().read(message)?, 0)));
         }
@@ -682,7 +682,7 @@ fn read<'a>(frame: &'a [u8], headers: &Headers, kind: &Kind) -> Result<Option<(M
         return Ok(Some((kind.tunnelling().read(body)?, 0)));
     }
     let pseudo = pseudo_header(headers.source(frame), headers.destination(frame), UDP, body.len());
-    // It may have no checksum: RFC 768, and over IPv6 as tunnels may (RFC 6935).
+    // The datagram may have no checksum: RFC 768, and over IPv6 as tunnels may (RFC 6935).
     let datagram = Datagram::read(body, pseudo, false).map_err(|_| Malformed)?;
     Ok(Some((kind.tunnelling().read(datagram.payload)?, datagram.source_port)))
 }

@@ -44,7 +44,7 @@ impl Scenario {
     pub fn opened(&self) -> impl Iterator<Item = usize> {
         let programs = self.templates.iter().filter_map(|template| template.client.as_ref());
         let instructions = programs.flat_map(|client| &client.program.instructions);
-        // What names no template opens one that is named elsewhere.
+        // An instruction without a template opens one that another instruction names.
         let named = instructions.filter_map(|instruction| instruction.effects().opens).flat_map(Opens::named);
         named.map(|template| template as usize)
     }

@@ -134,7 +134,7 @@ impl Table {
             if cell.index == NONE {
                 break;
             }
-            // It may move into the hole if it does not lie before its own start there.
+            // The entry may move into the hole if that is not before the start of its search.
             if self.behind(at, self.home(cell.hash)) >= self.behind(at, hole) {
                 self.cells[hole] = cell;
                 hole = at;

@@ -199,7 +199,7 @@ impl Wheel {
         let last = self.now | ((1 << BITS) - 1);
         let comes_down = |wheel: u32| self.heads[slot_of(wheel, (self.now >> (BITS * wheel)).wrapping_add(1))] != NONE;
         if !(1..WHEELS).any(comes_down) {
-            // Nothing comes down in this revolution of the lowest wheel.
+            // No entry moves down in this revolution of the lowest wheel.
             let end = if before(to, last) { to } else { last };
             while self.now != end {
                 self.now = self.now.wrapping_add(1);

@@ -301,7 +301,7 @@ impl Schedule {
                     let count = self.take_burst(stream, limit, most - taken, &mut take);
                     events += usize::from(count == 0);
                     taken += count;
-                    // It may have started another, or itself: what is on top may have changed.
+                    // The stream may have started another, or itself: the top of the heap may have changed.
                     continue;
                 }
             };

@@ -309,7 +309,7 @@ impl Collected {
     /// counted. Afterwards they may forget gaps that ended until then.
     pub fn collect(&mut self, now: &Silence, until_ns: u64) {
         let mut whole = self.with(now).within(&[Span { from_ns: 0, to_ns: until_ns }]);
-        // It may go on.
+        // The gap may go on.
         let last = whole.spans.pop_if(|last| last.to_ns == until_ns);
         whole = whole.limited(COLLECTED);
         whole.spans.extend(last);

@@ -63,7 +63,7 @@ impl FrameWriter {
         header[..8].copy_from_slice(&at_ns.to_ne_bytes());
         header[8..12].copy_from_slice(&(original_len as u32).to_ne_bytes());
         header[12..].copy_from_slice(&(frame.len() as u32).to_ne_bytes());
-        // There is room: neither can fail. The reader waits for all of the frame.
+        // The ring has room: neither write can fail. The reader waits for all of the frame.
         let _ = self.ring.push_entire_slice(&header);
         let _ = self.ring.push_entire_slice(frame);
         true

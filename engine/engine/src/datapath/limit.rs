@@ -76,7 +76,7 @@ impl Budget {
         let allowed = self.rate.within(now_ns.saturating_sub(self.since_ns));
         let used = self.used.load(Relaxed);
         let least = allowed.saturating_sub(self.kept.cast_unsigned());
-        // Another worker may have done so, or have sent meanwhile.
+        // Another worker may have advanced the budget, or have sent meanwhile.
         if used < least && self.used.compare_exchange(used, least, Relaxed, Relaxed).is_ok() {
             self.put_by(least - used, self.kept);
         }

@@ -203,11 +203,11 @@ impl Datapath {
         for (worker, part) in parts.into_iter().enumerate() {
             self.opened.lines.send(WorkerIndex(worker), Command::Install(slot, Box::new(part)));
         }
-        // Else one that has lost its CPU could take the run's first packets for foreign ones.
+        // Without that, a worker that has lost its CPU could take the run's first packets for foreign ones.
         self.opened.lines.await_all();
         let run = Arc::new(run);
         self.monitor.add(Arc::clone(&run));
-        // What has moved since it was found was passed to the runs of before.
+        // Moves of neighbors since they were resolved were passed to earlier runs.
         self.slow.note_moved_since(run.next_hops());
         Ok(run)
     }
@@ -221,7 +221,7 @@ impl Datapath {
         *current = max_rate;
         let budget = max_rate.map(|rate| Arc::new(Budget::new(rate, self.opened.clock.mono_ns())));
         self.opened.lines.send_all(|| Command::Limit(budget.clone()));
-        // Else one could send for a run that is started next without it.
+        // Without that, a worker could send for a run that is started next without it.
         self.opened.lines.await_all();
     }
 

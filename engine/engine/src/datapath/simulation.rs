@@ -418,7 +418,7 @@ fn part(
     send: &Arc<[SendStream]>,
 ) -> Result<PortRun<Simulated>, std::convert::Infallible> {
     let streams = &what.spec.streams;
-    // Of all streams that this engine sends the same.
+    // The part is the same for all streams that this engine sends.
     let (index, count) = streams.iter().find_map(|stream| stream.part).unwrap_or((0, 1));
     let workers = what.workers as u64;
     let share = WorkerShare { first: u64::from(index) * workers + worker as u64, stride: u64::from(count) * workers };

@@ -280,7 +280,7 @@ impl Readers {
             return usize::MAX;
         }
         if cursor.at != data_end(flow) || old >= s.payload.len() {
-            // What came before waits to be looked through.
+            // Earlier bytes wait to be searched.
             return 0;
         }
         let begin = |number: u32| self.ends[number as usize].matcher.begin();
@@ -328,7 +328,7 @@ impl Readers {
             self.choose(index, first);
         }
         self.look(index, end, (seq, s.payload));
-        // What of it was taken and not looked through.
+        // Bytes of the segment that were accepted and not searched.
         let from = if seq_before(seq, self.cursors[index as usize].at) { self.cursors[index as usize].at } else { seq };
         let in_order = !seq_before(end, from);
         let contiguous = if in_order { end } else { flow.received_until(from, recoveries).unwrap_or(from) };
@@ -367,7 +367,7 @@ impl Readers {
             let skip = cursor.at.wrapping_sub(seq) as usize;
             let piece = if skip < bytes.len() { Some(&bytes[skip..]) } else { held(&self.chunks, cursor) };
             let Some(piece) = piece else {
-                // What was accepted is in the segment or held.
+                // Accepted bytes are in the segment or in chunks.
                 debug_assert!(false, "bytes at {} are lost", cursor.at);
                 cursor.broken = true;
                 break;

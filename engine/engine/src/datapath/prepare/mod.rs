@@ -111,7 +111,7 @@ pub(in crate::datapath) fn prepare(
     let mut next_hops = NextHops::new(names);
     for (port, streams) in by_port.iter().enumerate().filter(|(_, streams)| !streams.is_empty()) {
         let open = &context.ports[port];
-        // Of each of them the same.
+        // All of these streams have the same part.
         let (index, of) = streams.iter().find_map(|&index| spec.streams[index].part).unwrap_or(spec.share);
         let mut send: Vec<SendStream> = streams
             .iter()

@@ -263,7 +263,7 @@ mod tests {
         // Nothing that was sent before 1,400 has arrived; nor what was sent after 1,500.
         assert_eq!(longest(arrivals(due().filter(|at| *at >= 1_400), 300), 9_000), Some(span(1_300, 1_700)));
         assert_eq!(longest(arrivals(due().filter(|at| *at <= 1_500), 300), 9_000), Some(span(1_800, 2_290)));
-        // It still lasts.
+        // The outage still lasts.
         assert_eq!(longest(arrivals(due().filter(|at| *at <= 1_500), 300), 2_000), Some(span(1_800, 2_000)));
         assert_eq!(longest(Silence::whole(), 9_000), Some(span(1_000, 1_990)));
     }

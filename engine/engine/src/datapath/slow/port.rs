@@ -211,7 +211,7 @@ impl SlowPort {
                 if let Some((tap, filter)) = &self.punt
                     && filter.matches(&self.frame, self.frame.len())
                 {
-                    // It is not received while the interface is down, as on any other.
+                    // Frames are not received while the interface is down, as on any other.
                     tap.write(&self.frame);
                 }
                 self.interface.receive_arrived(&self.frame, header.at_ns, now_ns, &mut self.output);
@@ -279,7 +279,7 @@ impl SlowPort {
                 }
                 Event::Found(target, mac) => {
                     let address = LinkNeighbor::new(target, own);
-                    // It may have been unknown when a run was prepared.
+                    // The neighbor may have been unknown when a run was prepared.
                     moves.note(self.index, address, mac);
                     let mac = Some(mac_text(mac));
                     // Many servers may be behind one MAC: that is logged once.

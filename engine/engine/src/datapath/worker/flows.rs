@@ -138,7 +138,7 @@ impl<D: Device> Emulated<D> {
             factor: (1, 1),
             changes: VecDeque::with_capacity(64),
             handoff,
-            // Those that begin in the first half of the drain have the other to end.
+            // Flows that start in the first half of the drain have the second half to end.
             grace_ns: timing.drain_ns / 2,
             warmup_ns,
         }
@@ -171,7 +171,7 @@ impl<D: Device> Emulated<D> {
                 if let Some(refused) = self.emulation.refused_by_mac(port, frame) {
                     return refused.into();
                 }
-                // What a device has verified may be around a tunnel.
+                // The checksum that a device has verified may be that of a tunnel's outer header.
                 return receive_enveloped(envelopes, &mut self.emulation, &mut self.handoff, port, frame, at_ns);
             }
         }
@@ -216,7 +216,7 @@ impl<D: Device> Emulated<D> {
     #[inline]
     pub(super) fn take_handed(&mut self, now_ns: u64) {
         let Some(handoff) = &mut self.handoff else { return };
-        // What has arrived here itself must be read in between.
+        // Packets that this worker received itself must be read in between.
         for _ in 0..HANDED {
             let Some((port, frame)) = handoff.take() else { return };
             // No other worker has the frame's flow.

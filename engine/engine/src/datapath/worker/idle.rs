@@ -46,7 +46,7 @@ impl Waker {
     }
 
     pub(in crate::datapath) fn wake(&self) {
-        // It fails only when it is already up.
+        // The write fails only when the descriptor is already readable.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 }

@@ -305,7 +305,7 @@ impl<D: Device> Worker<D> {
         let (active, first) = (self.active, self.turn);
         let (ports, mut pass) = self.of_pass(now);
         let mut sent = 0;
-        // What a port answers for its addresses, ARP and ping, is no traffic of a run.
+        // Answers of a port for its addresses, to ARP and ping, are no traffic of a run.
         for port in &mut *ports {
             port.outlet.egress.charge();
             sent += port.send_unlimited(&mut pass);
@@ -366,7 +366,7 @@ impl<D: Device> Worker<D> {
             }
             until = run.next_instant().map_or(until, |at| until.min(at));
         }
-        // What the kernel could not send keeps the worker awake only to try again.
+        // Packets that the kernel could not send keep the worker awake only to try again.
         let flushed = self.tx.iter_mut().fold(true, |all, port| port.outlet.egress.flush(now) & all);
         if !flushed {
             until = until.min(now + FLUSH_NS);

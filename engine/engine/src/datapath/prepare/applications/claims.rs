@@ -92,7 +92,7 @@ pub(in crate::datapath) fn groups(scenario: &Scenario) -> (BTreeMap<PortIndex, V
         let of_port = groups.entry(port).or_default();
         let step = u128::from(pool.part().of);
         let all = (pool.last_offset() - first) / step + 1;
-        // Of those that other pools have too, there is one each.
+        // Addresses that several pools have are claimed once.
         let looked_at = all.min(2 * MOST_GROUPS as u128);
         for n in 0..looked_at {
             let address = IpAddr::from(pool.address(first + n * step));

@@ -333,7 +333,7 @@ impl<D: Device> Room<'_, D> {
     fn take_from(&mut self, pool: &D::Pool, most: usize, len: usize) -> bool {
         let segments = &mut *self.segments;
         if segments.written > 0 {
-            // They leave first.
+            // Packets that are written leave first.
             return false;
         }
         segments.burst.clear();
