@@ -144,7 +144,7 @@ fn receive(bytes: u64) -> Kind {
 }
 
 impl Case {
-    /// Whether as many flows begin as can.
+    /// Whether as many flows start as can.
     pub fn is_flat_out(&self) -> bool {
         !matches!(self.kind, Kinds::Idle { .. })
     }

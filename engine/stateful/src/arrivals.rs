@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When the flows of templates begin, for one worker.
+//! When the flows of templates start, for one worker.
 //!
 //! The templates of a set have one schedule of *slots*, at the sum of their rates: slot s, s = 0, 1, 2, ..., is due s / sum
 //! seconds after the start. An order assigns each slot to a template ([`Order`]); a template's k-th slot is its flow k. So 6
@@ -303,7 +303,7 @@ impl Arrivals {
         true
     }
 
-    /// The template of the next slot, and which of its flows begins in it.
+    /// The template of the next slot, and which of its flows starts in it.
     #[inline]
     fn turn(&mut self) -> (usize, u64) {
         let template = self.turns.next();

@@ -12,13 +12,13 @@ use crate::{
     tuples::{self, Dealing, Draw, Share, TupleError, Tuples},
 };
 
-/// A flow that begins later than this after its time is late, unless another time is given.
+/// A flow that starts later than this after its time is late, unless another time is given.
 const LATE_NS: u64 = 1_000_000;
-/// Flows that begin in one iteration of the worker: what has arrived must be read in between...
+/// Flows that start in one iteration of the worker: what has arrived must be read in between...
 const MOST_NEW: usize = 32;
 /// ...and if what flows had to send did not all leave: those that are open go before new ones, which must not wait for ever.
 const MOST_NEW_BEHIND: usize = 1;
-/// Number of flows that begin together: until the first does, its entry of the table has come from memory.
+/// Number of flows that start together: until the first does, its entry of the table has come from memory.
 const TOGETHER: usize = 16;
 
 /// Why a scenario cannot be run.
@@ -74,9 +74,9 @@ pub struct Emulation {
     limits: Box<[OpenLimit]>,
     /// Templates of which flows are held.
     holding: Vec<usize>,
-    /// A flow that begins later than this after its time is late.
+    /// A flow that starts later than this after its time is late.
     late_after_ns: u64,
-    /// Flows that are about to begin; none between iterations.
+    /// Flows that are about to start; none between iterations.
     openings: Vec<(Opening, Draw)>,
 }
 
@@ -217,7 +217,7 @@ impl Emulation {
         Self { late_after_ns, ..self }
     }
 
-    /// Flows that begin from now on are recorded. Takes all memory that this needs.
+    /// Flows that start from now on are recorded. Takes all memory that this needs.
     pub fn record(&mut self, recorder: Recorder) {
         self.stack.record(recorder);
     }
@@ -244,7 +244,7 @@ impl Emulation {
         }
     }
 
-    /// No flow begins from this instant on; those that are open go on.
+    /// No flow starts from this instant on; those that are open go on.
     pub fn stop(&mut self, at_ns: u64) {
         self.end_ns = self.end_ns.min(at_ns);
     }
@@ -300,7 +300,7 @@ impl Emulation {
     }
 
     /// Time goes on: timers, and flows that are due by an instant up to which it is known whether they are to begin. Whether
-    /// anything happened. Fewer flows begin while the worker is behind with what others have to send.
+    /// anything happened. Fewer flows start while the worker is behind with what others have to send.
     pub fn advance(&mut self, now_ns: u64, known_ns: u64, behind: bool) -> bool {
         let happened = self.stack.advance(now_ns);
         let most = if behind { MOST_NEW_BEHIND } else { MOST_NEW };

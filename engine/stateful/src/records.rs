@@ -240,7 +240,7 @@ impl Records {
         self.cutting = cutting;
     }
 
-    /// A flow begins, whose tuple has these hashes as either end sees it.
+    /// A flow starts; its tuple has these hashes as either end sees it.
     pub(crate) fn begin(&mut self, index: u32, hashes: (u32, u32), now_ns: u64) {
         let recorded = self.recorder.takes(hashes);
         self.accounts[index as usize] = Account { start_ns: now_ns, recorded, ..Account::NONE };

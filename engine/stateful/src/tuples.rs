@@ -101,7 +101,7 @@ pub struct Tuples {
     pools: Vec<Pool>,
     clients: Vec<Clients>,
     servers: Vec<Mix>,
-    /// Client mix and server mix; none: no flows begin here.
+    /// Client mix and server mix; none: no flows start here.
     templates: Vec<Option<(usize, usize)>>,
     /// Client mix of the flows that programs open; none: none are.
     opened: Vec<Option<usize>>,
@@ -297,7 +297,7 @@ fn index_of<T: PartialEq>(all: &mut Vec<T>, one: T) -> usize {
 }
 
 impl Tuples {
-    /// The tuples of templates, each given by its clients and servers; without clients it begins no flows here. Of how many
+    /// The tuples of templates, each given by its clients and servers; without clients it starts no flows here. Of how many
     /// engines this is one is known by the parts of the clients' pools.
     ///
     /// # Errors

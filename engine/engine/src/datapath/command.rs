@@ -90,7 +90,7 @@ pub(super) struct FlowRate {
     pub(super) at_ns: u64,
     /// The fraction of all rates at which time passes for them.
     pub(super) factor: (u64, u64),
-    /// When the worker's flows begin by other rates of templates; none: by those of before.
+    /// When the worker's flows start by other rates of templates; none: by those of before.
     pub(super) row: Option<Box<Arrivals>>,
 }
 

@@ -42,7 +42,7 @@ const SEED: u128 = 1;
 /// Slots of the two runs that a simulation is: of streams, and of flows.
 const STREAMS: usize = 0;
 const FLOWS: usize = 1;
-/// The first flows begin then: a client is up a little later than its clock.
+/// The first flows start then: a client is up a little later than its clock.
 const FLOWS_BEGIN_NS: u64 = 1;
 
 /// What to simulate.

@@ -522,7 +522,7 @@ pub enum FlowChange {
     Rate((u64, u64)),
     /// Sets the rate to this fraction of the spec's.
     Factor((u64, u64)),
-    /// No flow begins, or they do again; what falls into the pause does not begin later.
+    /// No flow starts, or they do again; what falls into the pause does not begin later.
     Paused(bool),
     /// Disables or enables the templates: the same.
     Enabled(bool),

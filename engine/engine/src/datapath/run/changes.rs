@@ -37,7 +37,7 @@ impl Run {
         self.update_all(Some((None, FlowChange::Factor(factor))), &[], at_wall_ns)
     }
 
-    /// From an instant on (0: now) flows of templates begin otherwise; returns it. Those that are open go on.
+    /// From an instant on (0: now) flows of templates start otherwise; returns it. Those that are open go on.
     pub fn update_templates(
         &self,
         templates: &[TemplateIndex],
@@ -69,7 +69,7 @@ impl Run {
         self.control().rates.clone()
     }
 
-    /// Changes how flows of templates begin (none given: of all), and streams, at an instant as `update`
+    /// Changes how flows of templates start (none given: of all), and streams, at an instant as `update`
     /// does. If any of it is refused, nothing changes.
     pub fn update_all(
         &self,

@@ -32,7 +32,7 @@ pub struct StreamRate {
     enabled: bool,
 }
 
-/// The rate at which flows of one template begin.
+/// The rate at which flows of one template start.
 #[derive(Clone, Copy, Debug)]
 struct TemplateRate {
     /// The plan's.

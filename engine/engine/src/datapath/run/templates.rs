@@ -174,7 +174,7 @@ impl Templates {
         self.sides.iter().for_each(|side| side.counters[0].one(Count::FlowsClosed));
     }
 
-    /// By worker: the row in which flows begin at other rates, in the scenario's order; none where the rates are the same.
+    /// By worker: the schedule by which flows start at other rates, in the scenario's order; none where the rates are the same.
     pub(super) fn rows(
         &self,
         before: &[(u64, u64)],

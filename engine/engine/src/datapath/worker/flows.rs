@@ -2,7 +2,7 @@
 //! Emulated applications beside streams: their clock, and what arrives for them. `sources::flows` sends their packets.
 //!
 //! Servers answer as soon as the run is prepared: clients of another engine may start a little earlier.
-//! Flows begin on the run's clock, and stand while it stands; those that have started go on by the worker's clock until the run's
+//! Flows start on the run's clock, and stand while it stands; those that have started go on by the worker's clock until the run's
 //! drain is over.
 use std::collections::VecDeque;
 
@@ -32,7 +32,7 @@ const HANDED: usize = 256;
 enum Stage {
     /// The run has not started.
     Waits,
-    /// Flows begin.
+    /// Flows start.
     Begins,
     /// No flow starts; open flows go on.
     Drains,

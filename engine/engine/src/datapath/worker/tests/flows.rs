@@ -435,7 +435,7 @@ fn replies_that_another_worker_receives_are_handed_to_the_one_that_has_the_conne
 
 #[test]
 fn a_worker_reads_nothing_more_while_another_has_no_room_for_its_connections_and_none_is_lost() {
-    // 800 connections begin in a millisecond, and all packets arrive together at the first worker: of responses, for half of the clients,
+    // 800 connections start in a millisecond, and all packets arrive together at the first worker: of responses, for half of the clients,
     // more than a ring holds.
     let of = Of { workers: 2, rate: 800_000, end_ns: MS, handoff: true, arrives_at: |_, _| 0, every_ns: MS, ..ANY };
     let mut run = Flows::new(of);
