@@ -113,7 +113,7 @@ pub struct Arrivals {
     line_before: (u128, u128),
     ramp: Option<Ramp>,
     clock: Clock,
-    /// The clock's ticks at which the row begins.
+    /// The clock's ticks at which the schedule begins.
     from: u128,
     /// Rows to come, and when they begin.
     later: VecDeque<(u128, Box<Self>)>,
@@ -150,7 +150,7 @@ enum Ramp {
 #[derive(Clone, Copy, Debug)]
 struct Slope {
     ns: u128,
-    /// `2 * ns / rate` in ns squared: slot s is due at the root of s times this fraction and the square of the row's begin.
+    /// `2 * ns / rate` in ns squared: slot s is due at the root of s times this fraction and the square of the schedule's begin.
     square: (u128, u128),
     /// No more slots begin on it.
     slots: u64,
@@ -215,7 +215,7 @@ impl Arrivals {
     #[inline]
     pub fn next_due_ns(&self) -> Option<u64> {
         let own = if self.open == 0 { None } else { Some(self.due_ticks(self.slot)) };
-        // The next row's first slot, be it another worker's.
+        // The next schedule's first slot, be it another worker's.
         let next = match self.later.front() {
             Some((from, _)) => Some(own.map_or(*from, |own| own.min(*from))),
             None => own,
@@ -262,7 +262,7 @@ impl Arrivals {
         self.clock = Clock { since_ns: at_ns.max(self.clock.since_ns), ticks: self.clock.ticks_at(at_ns), factor };
     }
 
-    /// From an instant on the row is another, made for the same templates, limits, order, share and ramp with other rates.
+    /// From an instant on the schedule is another, made for the same templates, limits, order, share and ramp with other rates.
     pub fn change_rates(&mut self, at_ns: u64, row: Box<Self>) {
         self.later.push_back((self.clock.ticks_at(at_ns), row));
     }
@@ -272,7 +272,7 @@ impl Arrivals {
         self.clock.factor.0 == 0 || self.weights[template] == 0
     }
 
-    /// A row that is over, to be freed.
+    /// A schedule that is over, to be freed.
     pub fn over(&mut self) -> Option<Box<Self>> {
         self.over.pop_front()
     }

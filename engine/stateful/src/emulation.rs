@@ -269,14 +269,14 @@ impl Emulation {
         }
     }
 
-    /// From an instant on templates have other rates: those of a row made with [`Emulation::row`].
+    /// From an instant on templates have other rates: those of a schedule made with [`Emulation::row`].
     pub fn change_rates(&mut self, at_ns: u64, row: Box<Arrivals>) {
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.change_rates(at_ns, row);
         }
     }
 
-    /// A row that is over, to be freed.
+    /// A schedule that is over, to be freed.
     pub fn over(&mut self) -> Option<Box<Arrivals>> {
         self.arrivals.as_mut()?.over()
     }
