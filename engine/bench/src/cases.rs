@@ -31,7 +31,7 @@ pub struct Varied {
     pub distinct: Distinct,
 }
 
-/// How many different values a field takes.
+/// Number of different values that a field takes.
 #[derive(Clone, Copy)]
 pub enum Distinct {
     /// In turn: as many as there are packets, up to this.
@@ -125,7 +125,7 @@ pub fn find(name: &str) -> Option<&'static Case> {
 }
 
 impl Case {
-    /// Its plan: all streams together at `pps`, until stopped. With `receive`, measured ones are expected back.
+    /// Plan of the case: all streams together at `pps`, until stopped. With `receive`, measured packets are expected back.
     pub fn plan(&self, receive: bool, pps: u64) -> Plan {
         let longest = self.longest();
         let program = (!self.varied.is_empty()).then(|| self.program());

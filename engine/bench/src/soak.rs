@@ -41,10 +41,10 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Starts, changes and ends runs at random; fails if counters do not balance or memory grows.
 #[derive(Debug, clap::Args)]
 pub struct Soak {
-    /// How long, such as 30s or 10m.
+    /// Length of the test, such as 30s or 10m.
     #[arg(long, value_parser = duration)]
     length: Duration,
-    /// Which random decisions; printed, so that they can be had again.
+    /// Seed of random decisions; printed, so that they can be repeated.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

@@ -27,7 +27,7 @@ fn check(result: i32) -> io::Result<i32> {
 }
 
 impl PacketSocket {
-    /// Of an interface in this thread's network namespace.
+    /// Opens a socket on an interface in this thread's network namespace.
     pub fn open(interface: &str) -> io::Result<Self> {
         let index = fs::read_to_string(format!("/sys/class/net/{interface}/ifindex"))?;
         let index = index.trim().parse().map_err(io::Error::other)?;
