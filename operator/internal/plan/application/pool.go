@@ -168,7 +168,7 @@ var unassignables = []unassignable{
 
 // stations reports addresses of a range that no host can have; at is the field with its first and last.
 func (p checker) stations(first, last netip.Addr, at *field.Path) {
-	for _, none := range nobodys {
+	for _, none := range unassignables {
 		from, to := none.prefix.Addr(), limits.LastOf(none.prefix)
 		if from.Is4() != first.Is4() || last.Less(from) || to.Less(first) {
 			continue
