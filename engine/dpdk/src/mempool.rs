@@ -15,7 +15,7 @@ use crate::{Eal, Error, error::last_errno, log::Mark, resting};
 
 /// Bytes kept free before a packet.
 pub(crate) const HEADROOM: usize = sys::RTE_PKTMBUF_HEADROOM as usize;
-/// An mbuf's own 128 bytes, its mempool header, and rounding to cache lines and colours.
+/// An mbuf's own 128 bytes, its mempool header, and rounding to cache lines and colors.
 const OVERHEAD: usize = 256;
 /// Buffers a registered thread keeps for itself.
 pub(crate) const CACHE: u32 = 256;

@@ -50,7 +50,7 @@ struct Stations {
     wanted: Wanted,
 }
 
-/// Frames that protocols want in the port's tags, besides ARP, neighbour discovery and ICMP for addresses.
+/// Frames that protocols want in the port's tags, besides ARP, neighbor discovery and ICMP for addresses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     /// Queries for multicast groups, by IGMP and MLD.
@@ -103,7 +103,7 @@ impl Interest {
         self.macs.iter().any(|(first, more)| mac.wrapping_sub(*first) & MACS <= *more)
     }
 
-    /// Where frames for it go that are for groups (neighbour solicitations are), own addresses' first; and whether that is all: no
+    /// Where frames for it go that are for groups (neighbor solicitations are), own addresses' first; and whether that is all: no
     /// more than `most` are given.
     pub fn group_macs(&self, most: usize) -> (Vec<Mac>, bool) {
         let own = self.here.groups.iter().map(|group| Ipv6Addr::from(*group));
@@ -128,7 +128,7 @@ impl Interest {
         (macs, true)
     }
 
-    /// Whether a frame is ARP, neighbour discovery, ICMP, a query for multicast groups or of another protocol that this port may have to do
+    /// Whether a frame is ARP, neighbor discovery, ICMP, a query for multicast groups or of another protocol that this port may have to do
     /// something about.
     #[inline]
     pub fn concerns(&self, bytes: &[u8]) -> bool {

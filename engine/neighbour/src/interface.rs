@@ -89,9 +89,9 @@ pub struct Output {
 /// Event on the link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A neighbour was found.
+    /// A neighbor was found.
     Found(Target, Mac),
-    /// A neighbour has another MAC than before.
+    /// A neighbor has another MAC than before.
     Moved {
         /// The neighbor.
         target: Target,
@@ -100,7 +100,7 @@ pub enum Event {
         /// Its MAC from now on.
         to: Mac,
     },
-    /// A neighbour does not answer.
+    /// A neighbor does not answer.
     Lost(Target),
     /// A station with this MAC has an address of this port.
     Conflict(IpAddr, Mac),
@@ -187,7 +187,7 @@ impl Interface {
         }
     }
 
-    /// Does what is due at an instant: announces the port's addresses, asks for neighbours, reports groups, sends echo requests.
+    /// Does what is due at an instant: announces the port's addresses, asks for neighbors, reports groups, sends echo requests.
     pub fn poll(&mut self, now_ns: u64, output: &mut Output) {
         for protocol in self.protocols.iter_mut() {
             protocol.poll(&mut self.link, now_ns, output);
@@ -220,7 +220,7 @@ impl Interface {
         self.link.next_hop(packet)
     }
 
-    /// Resolves a neighbour from now on; resolves again one that did not answer.
+    /// Resolves a neighbor from now on; resolves again one that did not answer.
     ///
     /// # Errors
     /// If as many are looked for as can be.
@@ -228,7 +228,7 @@ impl Interface {
         self.link.want(neighbour, now_ns)
     }
 
-    /// What is known of a neighbour; none if it was never wanted.
+    /// What is known of a neighbor; none if it was never wanted.
     pub fn neighbour(&self, address: IpAddr) -> Option<Neighbour> {
         self.link.neighbour(address)
     }

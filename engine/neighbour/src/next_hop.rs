@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where packets of a port have to go: to a neighbour on its link, its gateway, or a group.
+//! Where packets of a port have to go: to a neighbor on its link, its gateway, or a group.
 use std::net::IpAddr;
 
 use crate::{

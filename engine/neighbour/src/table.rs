@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The neighbours that are wanted, what is known of each, and when to ask again (RFC 4861 §7.3, for ARP alike).
+//! The neighbors that are wanted, what is known of each, and when to ask again (RFC 4861 §7.3, for ARP alike).
 //!
 //! No station on the link can add an entry: only what is wanted is remembered, so the table cannot be flooded.
 use std::{
@@ -12,18 +12,18 @@ use spate_net::vlan::Tags;
 
 use crate::Mac;
 
-/// Neighbours that can be wanted of one port.
+/// Neighbors that can be wanted of one port.
 pub const MOST_NEIGHBOURS: usize = 4096;
 
 const MS: u64 = 1_000_000;
-/// Intervals between requests for a neighbour that is not known: all are sent within 3 s.
+/// Intervals between requests for a neighbor that is not known: all are sent within 3 s.
 const ASKING_NS: [u64; 4] = [200 * MS, 400 * MS, 800 * MS, 1600 * MS];
-/// How long an entry is valid after the neighbour was heard.
+/// How long an entry is valid after the neighbor was heard.
 const BELIEVED_NS: u64 = 30_000 * MS;
 /// How long a neighbor is not replaced by another station after it was heard: two stations with one address would take turns else (Linux:
 /// `locktime`, arp(7)).
 const KEPT_NS: u64 = 1000 * MS;
-/// Between questions whether a neighbour is still there (RETRANS_TIMER), and how many: the first to where it was, then to all, so that one
+/// Between questions whether a neighbor is still there (RETRANS_TIMER), and how many: the first to where it was, then to all, so that one
 /// that has another MAC now is found (RFC 7048).
 const PROBE_NS: u64 = 1000 * MS;
 const PROBES: u32 = 3;
@@ -80,7 +80,7 @@ pub(crate) struct Claim {
     pub(crate) overrides: bool,
 }
 
-/// A question to send: to the neighbour itself if its MAC is known, else to all.
+/// A question to send: to the neighbor itself if its MAC is known, else to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
     pub(crate) target: Target,
@@ -96,7 +96,7 @@ pub(crate) enum Learned {
     Nothing,
     /// The MAC is known for the first time.
     First,
-    /// A neighbour was here before.
+    /// A neighbor was here before.
     Moved(Mac),
 }
 
@@ -174,14 +174,14 @@ enum State {
     Lost,
 }
 
-/// Wanted neighbours.
+/// Wanted neighbors.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     entries: BTreeMap<Target, Entry>,
 }
 
 impl Table {
-    /// Resolves a neighbour for the port from now on; resolves again one that did not answer.
+    /// Resolves a neighbor for the port from now on; resolves again one that did not answer.
     pub(crate) fn want(&mut self, target: Target, now_ns: u64) -> Result<(), TableFull> {
         self.look(target, now_ns)?.wanted.port = true;
         Ok(())
@@ -252,7 +252,7 @@ impl Table {
         }
     }
 
-    /// Does what is due: the questions to send, and the neighbours that just went lost.
+    /// Does what is due: the questions to send, and the neighbors that just went lost.
     pub(crate) fn poll(&mut self, now_ns: u64, questions: &mut Vec<Question>, lost: &mut Vec<Target>) {
         for (&target, entry) in &mut self.entries {
             if entry.at_ns > now_ns {
@@ -281,7 +281,7 @@ impl Table {
         self.entries.values().map(|entry| entry.at_ns).min()
     }
 
-    /// What is known of a neighbour; none if it was never wanted.
+    /// What is known of a neighbor; none if it was never wanted.
     pub(crate) fn get(&self, target: Target) -> Option<Neighbour> {
         let entry = self.entries.get(&target)?;
         let address = target.address;

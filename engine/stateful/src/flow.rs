@@ -72,7 +72,7 @@ pub mod is {
     pub const PERSIST: u32 = 1 << 19;
     /// In fast recovery until `recover` is acknowledged.
     pub const RECOVERY: u32 = 1 << 20;
-    /// After a time-out, until `recover` is acknowledged.
+    /// After a timeout, until `recover` is acknowledged.
     pub const LOSS: u32 = 1 << 21;
     /// `wait_at` is a tail loss probe's.
     pub const PROBE: u32 = 1 << 22;
@@ -86,7 +86,7 @@ pub mod is {
     pub const OPEN: u32 = 1 << 26;
     /// The congestion window was what limited the last flight.
     pub const LIMITED: u32 = 1 << 27;
-    /// Whether a time-out was spurious is being found out (RFC 5682): after the first acknowledgement.
+    /// Whether a timeout was spurious is being found out (RFC 5682): after the first acknowledgement.
     pub const FRTO: u32 = 1 << 28;
     /// The program was notified that the peer has closed.
     pub const PEER_CLOSED_REPORTED: u32 = 1 << 29;
@@ -144,7 +144,7 @@ pub struct Flow {
     /// Side of a template: twice the template's index in the scenario, and 1 more for servers.
     pub side: u16,
     pub state: State,
-    /// Time-outs in a row.
+    /// Timeouts in a row.
     pub backoff: u8,
     /// MAC of the station that sends to it on the link.
     pub remote_mac: [u8; 6],

@@ -183,7 +183,7 @@ pub struct Tunables {
     pub duplicate_ack_threshold: u8,
     /// Longest that an acknowledgement waits; 0: not at all.
     pub delayed_ack_ns: u64,
-    /// Lowest retransmission time-out.
+    /// Lowest retransmission timeout.
     pub minimum_rto_ns: u64,
     /// A handshake that takes longer fails.
     pub connect_timeout_ns: u64,

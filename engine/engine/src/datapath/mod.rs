@@ -130,7 +130,7 @@ impl Datapath {
         self.slow.join(links, &self.opened)
     }
 
-    /// From now on ports answer ARP, neighbour discovery and ping for the addresses that a scenario's clients and servers
+    /// From now on ports answer ARP, neighbor discovery and ping for the addresses that a scenario's clients and servers
     /// have on them, and are members of its servers' multicast groups, until what it returns is dropped.
     pub fn hold(&self, scenario: &Scenario) -> Result<Holding, OpenError> {
         let (groups, unreported) = prepare::applications::groups(scenario);

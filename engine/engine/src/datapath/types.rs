@@ -146,7 +146,7 @@ pub struct Config {
     pub control_cpus: Vec<usize>,
     /// Packet memory.
     pub memory: Memory,
-    /// Idle behaviour of workers.
+    /// Idle behavior of workers.
     pub poll: PollMode,
     /// Error of this engine's clock, for tests of clocks.
     pub clock_error: ClockError,

@@ -41,7 +41,7 @@ const BUSY_NS: u64 = 1_000_000;
 const QUIET_NS: u64 = 10_000_000;
 /// The time for which frames count as lately received.
 const LATELY_NS: u64 = 1_000_000_000;
-/// A little more than the search for a neighbour takes.
+/// A little more than the search for a neighbor takes.
 const ANSWER_LIMIT: Duration = Duration::from_millis(3500);
 
 /// The slow path's ports and its thread, which there is as soon as there is a port; it ends when dropped.
@@ -293,7 +293,7 @@ impl SlowPath {
         }
     }
 
-    /// Where a packet goes; begins to look for a neighbour.
+    /// Where a packet goes; begins to look for a neighbor.
     fn ask(&self, port: PortIndex, packet: &[u8], now_ns: u64) -> Result<NextHop, NoNextHop> {
         let port = self.port(port).ok_or(NoNextHop::NoAddress)?;
         let mut port = lock(&port);

@@ -81,7 +81,7 @@ pub(super) struct SlowPort {
     output: Output,
     /// Readers of the events of pings, by number of the ping.
     pings: Vec<(u64, mpsc::Sender<PingEvent>)>,
-    /// The MAC of the neighbour that was found last.
+    /// The MAC of the neighbor that was found last.
     found: Option<String>,
     /// How often neighbors had another MAC.
     pub(super) neighbor_moves: u64,
@@ -183,7 +183,7 @@ impl SlowPort {
         }
     }
 
-    /// A virtual function that may not be promiscuous receives no neighbour solicitations but for groups it names.
+    /// A virtual function that may not be promiscuous receives no neighbor solicitations but for groups it names.
     fn hear_groups(&self) {
         let Some(filter) = &self.group_filter else { return };
         let (groups, all) = self.interface.interest().group_macs(GroupFilter::MOST);
@@ -339,12 +339,12 @@ impl SlowPort {
         }
     }
 
-    /// Why nothing leads from the port to where a packet, or a question for a neighbour, goes.
+    /// Why nothing leads from the port to where a packet, or a question for a neighbor, goes.
     pub(super) fn no_route(&self, error: impl Into<NoRoute>) -> NoNextHop {
         NoNextHop::NoRoute { port: self.name.clone(), error: error.into() }
     }
 
-    /// Why a neighbour is not known, for people.
+    /// Why a neighbor is not known, for people.
     pub(super) fn silence(&self, neighbour: &Neighbour) -> String {
         let own: Vec<String> = self.interface.config().addresses.iter().map(ToString::to_string).collect();
         format!(
