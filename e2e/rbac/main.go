@@ -6,7 +6,7 @@
 //
 //	rbac AUDIT_LOG
 //
-// It ends with 1 if a right was not used and is not one of `unseen` or `rare`, if one of `unseen` was used, or if a request was refused. `list` beside
+// The program ends with 1 if a right was not used and is not one of `unseen` or `rare`, if one of `unseen` was used, or if a request was refused. `list` beside
 // `watch` needs no request of its own: informers list where the API server streams no lists (WatchList).
 package main
 

@@ -50,7 +50,7 @@ func TestARunIsJudgedAgainstABaseline(t *testing.T) {
 	if b := like.Status.Resolved.Baseline; b == nil || b.UID != before.UID || !strings.Contains(said, "Baseline: run "+before.Name+" of profile before, which ended at ") {
 		t.Errorf("%+v\n%s", b, said)
 	}
-	// Of a profile its latest run is meant.
+	// A profile stands for its latest run.
 	slower, said := runs("after", "--baseline before --set rate=0.5x", 1, spate.VerdictFailed)
 	want := fmt.Sprintf(`does not hold: result.streams["small"].rx is %d, baseline.streams["small"].rx is %d`, slower.Status.Result.Streams["small"].Rx, before.Status.Result.Streams["small"].Rx)
 	if m := slower.Status.Verdict.Thresholds[0]; m.Met || !strings.HasSuffix(m.Message, want) || !strings.Contains(said, want) {

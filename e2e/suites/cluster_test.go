@@ -226,7 +226,7 @@ func mustApply(t *testing.T, ns, manifest string) {
 	}
 }
 
-// until polls until a condition holds; on time-out it fails with what was last seen.
+// until polls until a condition holds; on timeout it fails with what was last seen.
 func until(t *testing.T, limit time.Duration, what string, holds func(context.Context) (bool, string)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)

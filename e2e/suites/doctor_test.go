@@ -24,7 +24,7 @@ func doctor(t *testing.T, ns, generator string) string {
 	return string(out)
 }
 
-// It takes the one CPU that the node gives exclusively, so it runs alone.
+// This test takes the one CPU that the node gives exclusively, so it runs alone.
 func TestDoctorShowsTheChecksOfANode(t *testing.T) {
 	ns := namespace(t)
 	mustApply(t, ns, strings.NewReplacer("cpuPolicy: Shared", "cpuPolicy: Exclusive\n  controlCPU: Shared").Replace(loopbackGenerator))

@@ -34,7 +34,7 @@ metrics: {export: {remoteWrite: {url: "http://%[5]s:9090/api/v1/write"}, labels:
 networkPolicy: {egress: {enabled: true, samplesPorts: [9090], archiveBlocks: [%[5]s/32]}}
 `
 
-// It upgrades the installation: it runs alone.
+// This test upgrades the installation: it runs alone.
 func TestAnInstallationForOneNamespaceAndItsArchives(t *testing.T) {
 	needsRig(t, theInstallation)
 	watched, elsewhere := namespace(t), namespace(t)

@@ -36,7 +36,7 @@ spec:
   containers: [{name: wait, image: localhost/spate/node:1, imagePullPolicy: Never}]
 `
 
-// It upgrades the installation, and rules would keep out pods of other tests: it runs alone.
+// This test upgrades the installation, and rules would keep out pods of other tests: it runs alone.
 func TestOnlyWhoIsAllowedReachesEnginesAndOperator(t *testing.T) {
 	needsRig(t, thePodNetwork)
 	ns, elsewhere, monitoring := namespace(t), namespace(t), namespace(t)

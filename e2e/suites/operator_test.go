@@ -155,7 +155,7 @@ func writes(t *testing.T) float64 {
 	return sum
 }
 
-// The engine's control port serves nobody without the operator's certificate.
+// The engine's control port serves no client without the operator's certificate.
 func TestTheControlPortWantsTheOperatorsCertificate(t *testing.T) {
 	t.Parallel()
 	needsRig(t, thePodNetwork)

@@ -232,7 +232,7 @@ func userOf(t *testing.T, ns, role string) string {
 }
 
 // readLive reads the records of an active run until it ends, and returns their number by pod. Before that it checks
-// that a reader that stops ends at once, and that nobody else may read.
+// that a reader that stops ends at once, and that no other user may read.
 func readLive(t *testing.T, profile, viewer, reader string) map[string]int64 {
 	t.Helper()
 	_, err := script("build/out/kubectl-spate", "records", profile, "--kubeconfig", viewer)

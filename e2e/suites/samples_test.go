@@ -376,7 +376,7 @@ func TestSamples(t *testing.T) {
 		speaks(t, ns)
 	})
 
-	// Those with a generator of their own need the links of `lab`.
+	// Samples with a generator of their own need the links of `lab`.
 	if err := kube.Delete(t.Context(), generatorNamed(ns, "lab"), client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
 		t.Fatal(err)
 	}

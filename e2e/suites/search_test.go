@@ -128,7 +128,7 @@ func TestASearchFindsTheRateOfAPolicer(t *testing.T) {
 	if !strings.Contains(text, "Throughput (RFC 2544 section 26.1, RFC 9971)") || !strings.Contains(text, "Deviates from RFC 2544") {
 		t.Errorf("the report has no table of throughput, or no deviations:\n%s", text)
 	}
-	// It is deleted with its runs when its time has passed.
+	// The search is deleted with its runs when its time has passed.
 	if err := kube.Patch(t.Context(), search, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"ttlSecondsAfterFinished":0}}`))); err != nil {
 		t.Fatal(err)
 	}

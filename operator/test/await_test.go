@@ -107,7 +107,7 @@ func explain(t *testing.T, ns string) {
 	t.Log("operator:\n" + cluster.operator.log.lines(60))
 }
 
-// until polls until a condition holds; on time-out it fails with what was seen last.
+// until polls until a condition holds; on timeout it fails with what was seen last.
 func until(t *testing.T, limit time.Duration, what string, holds func() (bool, string)) {
 	t.Helper()
 	for deadline := time.Now().Add(limit); ; time.Sleep(50 * time.Millisecond) {

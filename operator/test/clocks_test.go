@@ -184,7 +184,7 @@ func TestDelaysBetweenPodsWhoseClocksDifferAreTrueToTheBound(t *testing.T) {
 			t.Errorf("%s: bound %d ns", pod.Name, held.ReferenceBoundNs)
 		}
 	}
-	// Nobody reads it, and veth is faster than the clocks are known.
+	// No threshold reads the latency, and veth is faster than the clocks are known.
 	mustApply(t, ns, loopbackProfile("unread", strings.Replace(spec, "8s", "2s", 1)))
 	r = complete(t, 2*runLimit, profileNamed(ns, "unread"))
 	l = r.Status.Result.Streams["small"].Latency

@@ -62,7 +62,7 @@ func TestDrillOperatorKilledWithEachKindOfRun(t *testing.T) {
 				}
 				return ended == 3, strconv.Itoa(ended)
 			})
-			time.Sleep(2 * time.Second) // for one more that nobody asked for
+			time.Sleep(2 * time.Second) // for one more that was not requested
 			all := runsIn(t, ns)
 			for _, r := range all {
 				res := r.Status.Result

@@ -130,7 +130,7 @@ func TestDrillAuthorityDeletedInMidRun(t *testing.T) {
 	exact(t, d, runLimit, p, 15_000)
 }
 
-// Nobody scrapes: what is deleted goes all the same, and says that its last counters were seen by nobody.
+// Without a scrape, what is deleted goes all the same, and reports that its last counters were not scraped.
 func TestDrillPrometheusAwayAtTheEnd(t *testing.T) {
 	drill.Long(t)
 	for what, event := range map[string]string{"profile": "CountersNotScraped", "generator": "NotDrained"} {

@@ -24,7 +24,7 @@ import (
 	"spate.dev/operator/test/drill"
 )
 
-// leadLimit is how long nobody may lead after an operator that could not give its lease back: the lease's 15 s, the
+// leadLimit is how long there may be no leader after an operator that could not give its lease back: the lease's 15 s, the
 // interval at which it is tried, and the start of a process on a busy machine.
 const leadLimit = 30 * time.Second
 

@@ -90,7 +90,7 @@ func setUp(m *testing.M) (code int, err error) {
 		// Ample time: the machine may be busy building.
 		ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute,
 	}
-	// It has all requests of the operator.
+	// The audit log has all requests of the operator.
 	audit := cluster.env.ControlPlane.GetAPIServer().Configure()
 	audit.Set("audit-policy-file", "../../e2e/cluster/audit-policy.yaml").Set("audit-log-path", filepath.Join(cluster.dir, auditLog))
 	config, err := cluster.env.Start()

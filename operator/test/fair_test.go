@@ -123,7 +123,7 @@ func TestDrillSlowProfile(t *testing.T) {
 		t.Errorf("it was held up: %s", took)
 	}
 	d.Kept("a profile of another namespace had its run after %s", took.Round(10*time.Millisecond))
-	// Now that nobody edits them, it is reported that they could not be tried.
+	// Now that they are not edited any more, it is reported that they could not be tried.
 	expect(t, 2*runLimit, profileNamed(slow, "slow-0"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonCheckFailed,
 		"spec.traffic: spate-engine could not try the plan within 5s", "the next check is at")
 	d.Detected(2 * runLimit)

@@ -236,7 +236,7 @@ func TestAnEngineThatDoesNotAnswerIsReported(t *testing.T) {
 	})
 }
 
-// Of a real engine, on the machine of the test.
+// Facts of a real engine, on the machine of the test.
 func TestTheMachineOfAnEngineIsReported(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)

@@ -176,7 +176,7 @@ func (k *kubelet) scrape() {
 	}
 }
 
-// leaveUnscraped lets nobody read the metrics in a namespace.
+// leaveUnscraped stops all reads of metrics in a namespace.
 func (k *kubelet) leaveUnscraped(namespace string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -55,7 +55,7 @@ func TestOnlyATokenWithTheRightReadsMetricsThatTakeOne(t *testing.T) {
 		must(t, cluster.kube.SubResource("token").Create(t.Context(), account, request))
 		return request.Status.Token
 	}
-	// It stands by: the operator of the tests leads.
+	// This operator is not the leader: that of the tests is.
 	second, err := launchOperator("--metrics-authentication")
 	must(t, err)
 	t.Cleanup(second.stop)

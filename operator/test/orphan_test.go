@@ -2,7 +2,7 @@
 
 package test
 
-// Nothing sends that nobody asked for: what an engine executes without a TrafficRun that is under way is stopped.
+// Nothing sends that was not requested: what an engine executes without a TrafficRun that is under way is stopped.
 
 import (
 	"context"

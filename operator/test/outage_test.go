@@ -86,7 +86,7 @@ func TestTwoEnginesHaveOneOutage(t *testing.T) {
   thresholds: [{name: short, expression: 'result.streams["small"].outage.longest < duration("450ms") && result.streams["small"].outage.longest > duration("100ms")'}]`))
 	r := complete(t, runLimit, profileNamed(ns, "pair"))
 	small := r.Status.Result.Streams["small"]
-	// Of one pod alone it would be half a second.
+	// The outage of one pod alone would be half a second.
 	if v := r.Status.Verdict; len(r.Status.Resolved.Generator.Pods) != 2 || small.Rx != 16 || v.Outcome != spatev1.VerdictPassed {
 		t.Errorf("%d pods, %d packets, outage %+v: %+v", len(r.Status.Resolved.Generator.Pods), small.Rx, small.Outage, v)
 	}

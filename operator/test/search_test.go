@@ -340,7 +340,7 @@ func TestLoadsOfApplicationsCanBeTransactionsASecond(t *testing.T) {
 	expect(t, runLimit, searchNamed(ns, "packets"), spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonSearchInvalid, "RFC9411 is for applications, and the profile has none; use RFC2544")
 }
 
-// Nobody resets a loopback port.
+// A loopback port is not reset.
 func TestASearchAsksForAResetAndFindsThatThereWasNone(t *testing.T) {
 	t.Parallel()
 	ns := ready(t, "")

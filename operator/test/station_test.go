@@ -11,7 +11,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// strayRequests open connections to the template's server, by frames for a MAC that nobody has.
+// strayRequests open connections to the template's server, by frames for a MAC that no station has.
 const strayRequests = `
 apiVersion: spate.dev/v1alpha1
 kind: StatelessStream

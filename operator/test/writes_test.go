@@ -113,7 +113,7 @@ func TestDrillWritesOfARunUnderWay(t *testing.T) {
 			start := w.phase(spatev1.RunRunning)
 			// What a phase's beginning writes comes within half a second of the profile's saying so.
 			from, to := time.Now().Add(500*time.Millisecond), start.Add(length-500*time.Millisecond)
-			for time.Now().Before(to) { // people look on, which wakes nobody
+			for time.Now().Before(to) { // users read, which starts no reconciliation
 				must(t, get(p))
 				time.Sleep(100 * time.Millisecond)
 			}

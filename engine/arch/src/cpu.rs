@@ -38,7 +38,7 @@ fn registers_are_kept() -> bool {
     low & 6 == 6
 }
 
-/// Nothing more than every CPU of this architecture has is used.
+/// No feature of the CPU is missing: the engine uses only what every CPU of this architecture has.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn missing() -> Option<&'static str> {
     None

@@ -18,7 +18,7 @@ pub const PAYLOAD: usize = 42;
 
 /// Marks the packets of all cases.
 pub const TAG: u32 = 0x5350;
-/// Packets that `cached` builds beforehand: TRex's usual number.
+/// Packets that `cached` prebuilds: TRex's usual number.
 const CACHED: u32 = 256;
 /// IMIX, as frames without FCS: 7 of 64, 4 of 594, 1 of 1518 bytes on the wire.
 pub const IMIX: [(usize, u32); 3] = [(60, 7), (590, 4), (1514, 1)];
@@ -31,14 +31,14 @@ pub struct Varied {
     pub distinct: Distinct,
 }
 
-/// How many different values a field takes.
+/// Number of different values that a field takes.
 #[derive(Clone, Copy)]
 pub enum Distinct {
     /// In turn: as many as there are packets, up to this.
     Cycle(u64),
     /// Drawn from this many: how many occur is random.
     Drawn(u64),
-    /// Drawn once for each packet that is built beforehand, then repeated.
+    /// Drawn once for each prebuilt packet, then repeated.
     DrawnOnce { from: u64, packets: u64 },
 }
 
@@ -125,7 +125,7 @@ pub fn find(name: &str) -> Option<&'static Case> {
 }
 
 impl Case {
-    /// Its plan: all streams together at `pps`, until stopped. With `receive`, measured ones are expected back.
+    /// Plan of the case: all streams together at `pps`, until stopped. With `receive`, measured packets are expected back.
     pub fn plan(&self, receive: bool, pps: u64) -> Plan {
         let longest = self.longest();
         let program = (!self.varied.is_empty()).then(|| self.program());

@@ -15,7 +15,7 @@ pub struct Floor {
     pub name: String,
     pub bound: Bound,
     pub measured: Option<f64>,
-    /// It is known to be missed, which then only warns.
+    /// Why the floor is known to be missed, which then only warns.
     pub known: Option<Known>,
 }
 
@@ -31,9 +31,9 @@ pub struct Known {
 /// What becomes of the command where a floor is missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Floors {
-    /// It fails.
+    /// A missed floor fails.
     Fail,
-    /// It says so.
+    /// A missed floor is reported.
     Warn,
 }
 

@@ -123,7 +123,7 @@ fn plan(run_id: &str, templates: Vec<Template>, pools: Vec<Pool>, payloads: Vec<
 
 /// What flows that are open at a run's end have, in ns.
 pub const DRAIN_NS: u64 = 10_000_000_000;
-/// The same of runs of which none may be left. Of 1 in 6 million flows four SYNs in a row are lost where one packet in 100 is: the next
+/// Drain of runs of which no flow may be left. Of 1 in 6 million flows four SYNs in a row are lost where one packet in 100 is: the next
 /// leaves after 15 s.
 pub const LONG_DRAIN_NS: u64 = 60_000_000_000;
 
@@ -144,12 +144,12 @@ fn receive(bytes: u64) -> Kind {
 }
 
 impl Case {
-    /// Whether as many flows begin as can.
+    /// Whether as many flows start as can.
     pub fn is_flat_out(&self) -> bool {
         !matches!(self.kind, Kinds::Idle { .. })
     }
 
-    /// Its plan, until stopped; flat out with this many flows, 0 for no limit.
+    /// Plan of the case, until stopped; at the maximum rate with this many flows, 0 for no limit.
     pub fn plan(&self, flows: u64) -> Plan {
         let (rate, limit, most_open, most_flows) = match self.kind {
             Kinds::Idle { connections, .. } => (OPENINGS, connections, 0, 2 * connections),
@@ -172,8 +172,8 @@ impl Case {
         self.sizes().map(|bytes| Payload { content: Some(payload::Content::Size(bytes)), fields: Vec::new() })
     }
 
-    /// Its template as number `index` of a plan, between the clients of `first_pool` and the servers of the next, at this many flows a
-    /// second.
+    /// Template of the case as number `index` of a plan, between the clients of `first_pool` and the servers of the next, at this many
+    /// flows a second.
     fn template(&self, index: u32, first_pool: u32, rate: u64) -> Template {
         let (client, server) = self.programs(2 * index);
         let window = if let Kinds::Exchange { initial_window, .. } = self.kind { initial_window } else { 10 };

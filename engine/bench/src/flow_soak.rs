@@ -14,23 +14,23 @@ use crate::pages::Reserved;
 use crate::rig::{Cpus, Rig};
 use crate::soak::duration;
 
-/// How long it is found out what the worker can do, at more flows a second than that.
+/// Time of finding out how many flows a second the worker can do, at a higher rate.
 const FIRST: Duration = Duration::from_secs(5);
 const TOO_MANY: u64 = 1_500_000;
 /// Flows of each kind that are open at a time then.
 const OPEN: u64 = 1000;
 /// What resident memory may grow by after the first third.
 const GROWTH: u64 = 8 << 20;
-/// How often progress is printed.
+/// Interval of progress reports.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// Runs flows at full rate with losses; fails if one is left over, counters disagree or memory grows.
 #[derive(Debug, clap::Args)]
 pub struct FlowSoak {
-    /// How long, such as 30s or 30m.
+    /// Length of the test, such as 30s or 30m.
     #[arg(long, value_parser = duration)]
     length: Duration,
-    /// Which packets are lost.
+    /// Seed of the packets that are lost.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One measurement of one case of flows, in a process of its own. Flat out: flows that ended in so much CPU time of the
+//! One measurement of one case of flows, in a process of its own. At the maximum rate: flows that ended, and the CPU time of the
 //! worker, which is client and server; or, for callgrind, a number of flows. Idle: memory for each end, and that all of
 //! them still work, with packets lost on the way.
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,14 +25,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Measures one case of flows once and prints what came of it as JSON.
 #[derive(Debug, clap::Args)]
 pub struct Flows {
-    /// Its name.
+    /// Name of the case.
     #[arg(long)]
     pub case: String,
     #[arg(long, value_enum, default_value = "huge")]
     pub pages: Pages,
     #[command(flatten)]
     pub cpus: Cpus,
-    /// How long.
+    /// Duration in milliseconds.
     #[arg(long, default_value_t = 1000)]
     pub milliseconds: u64,
     /// Number of flows instead of a time, with a worker that sleeps when it has nothing to do.
@@ -114,7 +114,7 @@ impl Flows {
     }
 }
 
-/// Nothing failed, and the identities of counters hold.
+/// Checks that nothing failed, and that the identities of counters hold.
 fn check(held: &Held, case: &Case) -> anyhow::Result<()> {
     let wrong = held.run().contradictions();
     ensure!(wrong.is_empty(), "{}: {}", case.name, wrong.join("; "));
@@ -145,8 +145,8 @@ pub fn resident() -> anyhow::Result<u64> {
     Ok(pages * 4096)
 }
 
-/// Has the loopback lose one packet in `LOST_OF`. Which ones follows from the seed and their numbers alone. That one was lost
-/// is independent of the next: a flow of which the network loses every packet would take all its time-outs.
+/// Makes the loopback lose one packet of `LOST_OF`. Which ones follows from the seed and their numbers alone. That one was lost is
+/// independent of the next: a flow of which the network loses every packet would take all its timeouts.
 pub fn lose(rig: &Rig, seed: u64) {
     let of = random::mix(seed);
     let seen = AtomicU64::new(0);

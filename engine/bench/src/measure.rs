@@ -44,7 +44,7 @@ impl Device {
 /// Measures one case once and prints what came of it as JSON.
 #[derive(Debug, clap::Args)]
 pub struct Measure {
-    /// Its name.
+    /// Name of the case.
     #[arg(long)]
     pub case: String,
     #[arg(long, value_enum)]
@@ -53,7 +53,7 @@ pub struct Measure {
     pub pages: Pages,
     #[command(flatten)]
     pub cpus: Cpus,
-    /// How long.
+    /// Duration in milliseconds.
     #[arg(long, default_value_t = 500)]
     pub milliseconds: u64,
     /// Number of packets instead of a time, with a worker that sleeps when it has nothing to do.

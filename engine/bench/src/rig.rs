@@ -52,7 +52,7 @@ pub struct Cpus {
 /// The workers of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Workers {
-    /// One on each of these CPUs, which it has for itself.
+    /// One worker on each of these CPUs, which it has for itself.
     On(Vec<usize>),
     /// This many, which share all CPUs with everything else.
     Together(usize),
@@ -162,7 +162,7 @@ impl Rig {
         self.engine.datapath().worker_counters().iter().map(|worker| worker.tx_packets).min().unwrap_or(0)
     }
 
-    /// Has the workers and the calling thread run before whatever else the machine does, as far as niceness goes.
+    /// Gives the workers and the calling thread precedence over all else on the machine, as far as niceness goes.
     pub fn prefer(&self) -> anyhow::Result<()> {
         self.tids.iter().try_for_each(|tid| prefer(*tid))?;
         prefer(0)
@@ -219,7 +219,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The same for one thread; 0 is the calling one.
+/// Gives one thread precedence; 0 is the calling one.
 pub fn prefer(tid: i32) -> anyhow::Result<()> {
     // SAFETY: takes and returns numbers. Of Linux's threads each has its own niceness.
     let code = unsafe { libc::setpriority(libc::PRIO_PROCESS, tid as libc::id_t, -20) };

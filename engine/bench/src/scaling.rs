@@ -27,7 +27,7 @@ const COUNTED: [(&str, Device, &[usize]); 3] = [
 const GROWTH: f64 = 1.05;
 /// Stores to shared lines of the engine's own memory for each packet. One in a burst of 64 would be more.
 const SHARED: f64 = 0.01;
-/// The same of packet memory: DPDK's ring driver, which a loopback is made of, counts bursts of all queues side by side.
+/// Stores to shared lines of packet memory for each packet: DPDK's ring driver, which a loopback is made of, counts bursts of all queues side by side.
 const SHARED_BY_DEVICE: f64 = 0.05;
 /// Packets per CPU-second on all CPUs by those on one: two threads of a core have about half each.
 const EACH: f64 = 0.5;

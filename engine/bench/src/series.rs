@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The same figure of several rounds.
+//! A figure that several rounds gave.
 
-/// One of each round.
+/// One figure of each round.
 #[derive(Debug, Default)]
 pub struct Series(Vec<f64>);
 
 impl Series {
-    /// Of another round.
+    /// Adds the figure of another round.
     pub fn add(&mut self, value: f64) {
         self.0.push(value);
     }

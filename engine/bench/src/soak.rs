@@ -27,7 +27,7 @@ use crate::pages::Reserved;
 use crate::rig::{MEMORY, Pages, start_soon};
 
 const PORTS: [&str; 2] = ["whole", "lossy"];
-/// The lossy port loses every so manieth packet.
+/// The lossy port loses one packet of this many.
 const LOSES: u64 = 97;
 /// Workers, at most.
 const MOST_WORKERS: usize = 2;
@@ -41,10 +41,10 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Starts, changes and ends runs at random; fails if counters do not balance or memory grows.
 #[derive(Debug, clap::Args)]
 pub struct Soak {
-    /// How long, such as 30s or 10m.
+    /// Length of the test, such as 30s or 10m.
     #[arg(long, value_parser = duration)]
     length: Duration,
-    /// Which random decisions; printed, so that they can be had again.
+    /// Seed of random decisions; printed, so that they can be repeated.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -240,7 +240,7 @@ impl Soaking {
                 self.live.push(Live { id, tag, held, streams: plan.streams });
                 Ok(())
             }
-            // Memory for packets built beforehand is limited; anything else is a fault of the plan.
+            // Memory for prebuilt packets is limited; anything else is a fault of the plan.
             Err(refusal) if refusal.to_string().contains("memory") => {
                 self.refused += 1;
                 Ok(())

@@ -53,7 +53,7 @@ struct Line {
     gbps_per_cpu_second: f64,
     /// By the clock frequency of /proc/cpuinfo.
     cycles_per_packet: f64,
-    /// Of both ends.
+    /// Memory of both ends.
     bytes_per_flow: Option<f64>,
     instructions_per_connection: Option<f64>,
     ratio: BTreeMap<&'static str, f64>,

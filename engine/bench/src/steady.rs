@@ -34,10 +34,10 @@ pub struct Steady {
 /// Packets since it was opened.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Packets {
-    /// Of all workers together.
+    /// Packets of all workers together.
     pub sent: u64,
     pub received: u64,
-    /// Of the worker that sent fewest.
+    /// Packets of the worker that sent fewest.
     pub fewest_sent: u64,
     /// Where each worker counts those that it has sent, in its process's memory.
     pub counted_at: Vec<usize>,

@@ -33,7 +33,7 @@ pub struct Counted {
     pub instructions: f64,
     /// Stores to lines of packet memory (packets, their pools, a loopback's rings) that another worker accessed too.
     pub shared_in_packets: f64,
-    /// The same of all other memory: the engine's own.
+    /// Accesses to shared lines of all other memory: the engine's own.
     pub shared_in_engine: f64,
 }
 
@@ -325,7 +325,7 @@ struct Line {
 }
 
 impl Line {
-    /// One writes it and another accesses it.
+    /// Whether one thread writes the line and another accesses it.
     fn is_shared(&self) -> bool {
         self.written_by != 0 && (self.written_by | self.read_by).count_ones() > 1
     }

@@ -154,7 +154,7 @@ fn value(frame: &[u8], offset: usize, size: usize) -> u64 {
     frame[offset..offset + size].iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
-/// How many values a field takes in a number of packets, at least and at most.
+/// Minimum and maximum of the values that a field takes in a number of packets.
 fn expected(field: &Varied, packets: u64) -> (u64, u64) {
     match field.distinct {
         Distinct::Cycle(values) => (packets.min(values), packets.min(values)),

@@ -14,7 +14,7 @@ use crate::rig::Cpus;
 
 /// Connections that wrk has open at a time.
 const OPEN: u32 = 100;
-/// How long nginx may take to come up.
+/// Timeout of nginx's start.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Requests that were answered, and CPU time of both sides.

@@ -8,11 +8,11 @@ use std::ptr;
 
 /// A transparent huge page of x86-64, in bytes.
 const PAGE: usize = 2 << 20;
-/// What is at least as large gets such pages.
+/// Blocks of at least this many bytes get huge pages.
 const LARGE: usize = 2 * PAGE;
 /// A cache line in bytes.
 const LINE: usize = 64;
-/// What malloc(3) aligns to.
+/// Alignment of malloc(3), in bytes.
 const ALIGNED: usize = 16;
 
 thread_local! {
@@ -23,7 +23,7 @@ thread_local! {
 /// What `make` allocates on this thread gets cache lines that nothing else is on. It takes up to two lines more a block, so this is for what
 /// workers write, and what lies among it.
 pub fn on_own_lines<T>(make: impl FnOnce() -> T) -> T {
-    /// As it was before, also if `make` panics.
+    /// Restores the former value, also if `make` panics.
     struct Before(bool);
     impl Drop for Before {
         fn drop(&mut self) {

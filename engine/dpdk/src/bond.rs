@@ -18,7 +18,7 @@ use crate::{
 pub struct BondMember {
     /// PCI address or name of the interface.
     pub device: String,
-    /// It has a link.
+    /// Whether the member has a link.
     pub link_up: bool,
     /// Its state by LACP; none if the driver knows of no link.
     pub lacp: Option<Lacp>,
@@ -27,9 +27,9 @@ pub struct BondMember {
 /// A member's state by LACP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lacp {
-    /// Of this end.
+    /// State of this end (IEEE 802.1AX: actor).
     pub actor: LacpState,
-    /// Of the other end.
+    /// State of the other end (IEEE 802.1AX: partner).
     pub partner: LacpState,
     /// MAC address of the system at the other end; zeros if none has answered.
     pub partner_system: [u8; 6],
@@ -46,7 +46,7 @@ pub struct Lacp {
 pub struct LacpState(pub u8);
 
 impl LacpState {
-    /// By bit, the lowest first.
+    /// Names of the bits, the lowest first.
     const NAMES: [&str; 8] =
         ["Activity", "Timeout", "Aggregation", "Synchronization", "Collecting", "Distributing", "Defaulted", "Expired"];
 
@@ -173,7 +173,7 @@ impl Bond {
         rates.sum::<Option<u64>>().filter(|&sum| sum > 0)
     }
 
-    /// What its members lost.
+    /// Sum of what the members lost.
     pub(crate) fn stats(&self) -> PortStats {
         let mut all = PortStats::default();
         for member in &self.members {
@@ -198,7 +198,7 @@ impl Bond {
     /// Closes its members; the bond itself is closed.
     pub(crate) fn close(&self) {
         for member in &self.members {
-            // SAFETY: nobody else uses the port.
+            // SAFETY: no other thread uses the port.
             let code = unsafe { sys::spate_port_close(member.id) };
             if code != 0 {
                 tracing::warn!(code, device = member.name, "a member of a bond was not closed cleanly");
@@ -213,7 +213,7 @@ pub(crate) struct Waiting {
     count: usize,
 }
 
-// SAFETY: valid mbufs that nobody else refers to.
+// SAFETY: valid mbufs without other references.
 unsafe impl Send for Waiting {}
 
 impl Waiting {

@@ -33,21 +33,21 @@ pub struct Unfinished {
 /// Outcome of offering packets to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {
-    /// It took this many from the front.
+    /// The device took this many from the front.
     Taken(usize),
-    /// It can do nothing with the first, which is freed.
+    /// The device can do nothing with the first packet, which is freed.
     Refused,
 }
 
 /// Packets in order; those it holds it owns, and frees when dropped.
 pub struct Burst {
-    /// `packets[head..tail]` are valid mbufs that nobody else refers to.
+    /// `packets[head..tail]` are valid mbufs without other references.
     packets: [Mbuf; BURST],
     head: usize,
     tail: usize,
     /// A device has just written them.
     received: bool,
-    /// Those of the last `alloc`, of which there is no other pointer.
+    /// Packets of the last `alloc`, of which there is no other pointer.
     fresh: Range<usize>,
     /// Bytes that each of them has room for.
     room: usize,
@@ -83,7 +83,7 @@ impl Burst {
         self.tail - self.head
     }
 
-    /// Whether none is held.
+    /// Whether the burst has no packets.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head == self.tail
@@ -258,7 +258,7 @@ impl Burst {
         &self.packets[range]
     }
 
-    /// Adds packets that were built beforehand, from number `from` on, around without end.
+    /// Adds prebuilt packets, from number `from` on, around without end.
     ///
     /// # Panics
     /// If there is no room for them.
@@ -291,7 +291,7 @@ impl Burst {
         unsafe { field::<u32>(packet, sys::SPATE_MBUF_PKT_LEN).read() as usize }
     }
 
-    /// What `head` gives of each packet.
+    /// First segments of all packets, as `head` gives them.
     #[inline]
     pub fn heads(&self) -> impl Iterator<Item = &[u8]> {
         // SAFETY: valid mbufs of ours.
@@ -308,7 +308,7 @@ impl Burst {
         unsafe { head(self.packets[self.head..self.tail][index]) }
     }
 
-    /// The same bytes, to be changed; none if they may have other users, as on a loopback.
+    /// The bytes that [`Self::head`] gives, to be changed; none if they may have other users, as on a loopback.
     ///
     /// # Panics
     /// If there is no such packet.
@@ -396,7 +396,7 @@ impl Burst {
         taken
     }
 
-    /// The same for the first `count` packets. Those behind them of the last `alloc` may still be written.
+    /// Sends the first `count` packets. Packets of the last `alloc` behind them may still be written.
     ///
     /// # Panics
     /// If it holds fewer.
@@ -535,7 +535,7 @@ mod tests {
             assert!((0..8).all(|index| !writable(&mut burst, index) && burst.head_mut(index).is_none()));
             assert!(burst.alloc(&pool, 2));
             assert!(!writable(&mut burst, 7) && writable(&mut burst, 9));
-            // Nothing of it was received: all is freed.
+            // No packet of the burst was received: all are freed.
             burst.retain(|_| true);
             assert!(burst.is_empty() && (0..10).all(|index| !writable(&mut burst, index)));
         }

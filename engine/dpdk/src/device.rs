@@ -25,7 +25,7 @@ pub enum Device {
     Loopback,
     /// Takes packets and gives none.
     Null,
-    /// The same by DPDK's own driver, net_null, which frees packets one by one: to compare with programs that send on it.
+    /// A discard port by DPDK's own driver, net_null, which frees packets one by one: to compare with programs that send on it.
     NetNull,
     /// PCI functions and kernel interfaces that are one link by LACP (IEEE 802.1AX).
     Bond(Vec<Device>),
@@ -58,7 +58,7 @@ impl Device {
 }
 
 fn check_tap(name: &str) -> Result<(), Error> {
-    // Its name becomes an argument of the driver's.
+    // The interface's name becomes an argument of the driver.
     if !(1..16).contains(&name.len()) || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)) {
         return Err(Error::InterfaceName(name.to_owned()));
     }

@@ -24,14 +24,14 @@ use crate::{
 pub enum Memory {
     /// Hugepages.
     Huge {
-        /// How much, in bytes.
+        /// Size in bytes.
         bytes: u64,
         /// Size of the pages in bytes; any if none.
         page: Option<u64>,
     },
     /// Ordinary pages: about half as fast, and not for NICs.
     Normal {
-        /// How much, in bytes.
+        /// Size in bytes.
         bytes: u64,
     },
 }
@@ -105,7 +105,7 @@ struct MainLcore {
     /// Id of the main lcore. DPDK takes it for the number of a CPU and allocates memory from the NUMA node of that CPU, whatever CPUs the
     /// lcore runs on.
     lcore: usize,
-    /// That NUMA node.
+    /// The NUMA node.
     node: usize,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can go wrong with DPDK, with what helps.
+//! Errors of DPDK, each with a remedy.
 use std::ffi::CStr;
 
 use spate_dpdk_sys as sys;
@@ -15,12 +15,12 @@ pub enum Error {
          packetMemory.backing: Standard)"
     )]
     MissingHugepages {
-        /// What was asked for.
+        /// Requested MiB.
         wanted_mib: u64,
-        /// What is there.
+        /// Free MiB.
         free_mib: u64,
     },
-    /// No hugepages of the size that was asked for.
+    /// No hugepages of the requested size.
     #[error(
         "there are no hugepages of {0} bytes on this machine: choose another size or leave it open (--hugepages auto)"
     )]
@@ -42,9 +42,9 @@ pub enum Error {
     /// The process lacks a privilege.
     #[error("no permission for {what}: {remedy}")]
     NoPermission {
-        /// What was tried.
+        /// The call that failed.
         what: &'static str,
-        /// What helps.
+        /// Remedy.
         remedy: &'static str,
     },
     /// No PCI function at that address.
@@ -87,15 +87,15 @@ pub enum Error {
         device: String,
         /// DPDK's driver.
         driver: String,
-        /// What it lacks.
+        /// The missing feature.
         lacks: &'static str,
     },
     /// Packet memory is used up.
     #[error("not enough packet memory for {what} ({wanted_kib} KiB): give the engine more (--memory)")]
     NoMemory {
-        /// What it was for.
+        /// Purpose of the memory.
         what: String,
-        /// How much that needs.
+        /// Requested KiB.
         wanted_kib: u64,
     },
     /// DPDK's environment is up already, with other settings; it cannot be changed in a process.
@@ -104,11 +104,11 @@ pub enum Error {
     /// Anything else.
     #[error("{what} failed: {reason}{}", log_lines(.log))]
     Failed {
-        /// What was tried.
+        /// The call that failed.
         what: String,
         /// The system's word for it.
         reason: String,
-        /// What DPDK logged meanwhile.
+        /// Lines that DPDK logged during the call.
         log: Vec<String>,
     },
 }

@@ -18,9 +18,9 @@ const SNAP_LENGTH: i32 = 65_535;
 pub struct FilterError {
     /// The first character, from 1, that does not belong to what was understood.
     pub position: usize,
-    /// What follows there, shortened.
+    /// The filter from that position on, shortened.
     pub rest: String,
-    /// What the compiler says.
+    /// Message of the compiler.
     pub reason: String,
 }
 

@@ -63,7 +63,7 @@ impl KernelSocket {
         Ok(Self::new(interface, socket, Family::Packet))
     }
 
-    /// The same for the AF_XDP socket that the driver has opened since `before`.
+    /// Adopts the AF_XDP socket that the driver has opened since `before`.
     pub(crate) fn adopt_xdp(interface: &str, before: &xdp::Before) -> Result<Self, Error> {
         let (socket, attached) = xdp::adopt(interface, before)?;
         Ok(Self::new(interface, socket, Family::Xdp(attached)))

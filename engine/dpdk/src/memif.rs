@@ -39,7 +39,7 @@ impl Memif {
     /// Refuses a path that no socket can have.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let text = self.socket.as_os_str().as_bytes();
-        // It becomes an argument of the driver's, and an address of a socket.
+        // The path becomes an argument of the driver, and an address of a socket.
         if text.len() > Self::MAX_PATH || text.contains(&b',') || text.contains(&0) {
             return Err(self.failed(format!("the path must have at most {} bytes, and no comma", Self::MAX_PATH)));
         }

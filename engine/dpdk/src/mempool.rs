@@ -15,7 +15,7 @@ use crate::{Eal, Error, error::last_errno, log::Mark, resting};
 
 /// Bytes kept free before a packet.
 pub(crate) const HEADROOM: usize = sys::RTE_PKTMBUF_HEADROOM as usize;
-/// An mbuf's own 128 bytes, its mempool header, and rounding to cache lines and colours.
+/// An mbuf's own 128 bytes, its mempool header, and rounding to cache lines and colors.
 const OVERHEAD: usize = 256;
 /// Buffers a registered thread keeps for itself.
 pub(crate) const CACHE: u32 = 256;
@@ -53,7 +53,7 @@ impl Mempool {
         Self::on_node(eal, None, what, count, room)
     }
 
-    /// The same on a NUMA node, if one is given.
+    /// Makes a pool on a NUMA node, if one is given.
     pub fn on_node(eal: &Eal, node: Option<usize>, what: &str, count: u32, room: usize) -> Result<Self, Error> {
         Self::make(eal, what, count, room, |name, cache, data_room| {
             // SAFETY: the environment is up and the name is a C string.
@@ -61,8 +61,8 @@ impl Mempool {
         })
     }
 
-    /// The same as one piece of memory without gaps, which an AF_XDP socket can use. With hugepages, no buffer crosses from
-    /// a page to the next: there may be some fewer.
+    /// Makes a pool as one piece of memory without gaps, which an AF_XDP socket can use. With hugepages, no buffer crosses from a page to
+    /// the next: there may be some fewer.
     pub fn in_one_piece(eal: &Eal, node: Option<usize>, what: &str, count: u32, room: usize) -> Result<Self, Error> {
         Self::make(eal, what, count, room, |name, cache, data_room| {
             // SAFETY: the environment is up and the name is a C string.
@@ -93,7 +93,7 @@ impl Mempool {
         let cache = if count >= 4 * CACHE { CACHE } else { 0 };
         match NonNull::new(create(&name, cache, data_room)) {
             Some(raw) => {
-                // SAFETY: a pool that nobody has taken a buffer of.
+                // SAFETY: a pool of which no buffer was taken.
                 let count = unsafe { sys::rte_mempool_avail_count(raw.as_ptr()) };
                 let receives = AtomicBool::new(false);
                 Ok(Self { inner: Arc::new(Inner { raw, count, room, note_offset, receives }) })
@@ -136,7 +136,7 @@ impl Mempool {
 impl Drop for Inner {
     fn drop(&mut self) {
         let count = self.count;
-        // SAFETY: made by rte_pktmbuf_pool_create, and nobody uses it but holders of its buffers.
+        // SAFETY: made by rte_pktmbuf_pool_create, and only holders of its buffers use it.
         resting::rest("a pool", self.raw, move |pool| unsafe { sys::rte_mempool_avail_count(pool.as_ptr()) } == count);
     }
 }

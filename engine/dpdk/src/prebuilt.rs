@@ -27,7 +27,7 @@ pub struct Prebuilt {
     packets: Box<[Mbuf]>,
     /// Bytes that each has room for.
     room: usize,
-    /// How many were handed out.
+    /// References that were given out.
     borrowed: Cell<u64>,
 }
 
@@ -64,7 +64,7 @@ impl Prebuilt {
         assert_eq!(self.borrowed.get(), 0, "what was sent must not change");
         let room = self.room;
         let packets = self.packets[first..][..lens.len()].iter().zip(lens);
-        // SAFETY: valid mbufs of one segment that nobody else refers to yet, with that much room.
+        // SAFETY: valid mbufs of one segment without other references, with that much room.
         packets.map(move |(&packet, &len)| unsafe { frame(packet, len, room) })
     }
 
@@ -114,7 +114,7 @@ mod tests {
         prebuilt.lend(0, &mut packets);
         let addresses = packets.map(|packet| packet as usize);
         thread::scope(|scope| {
-            // As workers do that receive from one loopback: each frees packets of its own.
+            // Workers that receive from one loopback do the same: each frees packets of its own.
             for own in addresses.chunks(4) {
                 scope.spawn(move || {
                     for _ in 0..EACH {

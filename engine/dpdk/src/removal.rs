@@ -15,7 +15,7 @@ use crate::{Eal, Error, log::Mark};
 /// Addresses of the functions that the kernel has requested.
 static REQUESTED: Mutex<BTreeSet<CString>> = Mutex::new(BTreeSet::new());
 
-/// Has requests for a function reported to [`requested`] from now on.
+/// Starts to report requests for a function to [`requested`].
 pub(crate) fn watch(_: &Eal, address: &str) -> Result<(), Error> {
     let mark = Mark::now();
     let name = CString::new(address).expect("a PCI address has no NUL");

@@ -14,7 +14,7 @@ struct Resting {
     has_all: Box<dyn Fn(NonNull<sys::rte_mempool>) -> bool + Send>,
 }
 
-// SAFETY: nobody else uses the pool.
+// SAFETY: no other thread uses the pool.
 unsafe impl Send for Resting {}
 
 static RESTING: Mutex<Vec<Resting>> = Mutex::new(Vec::new());
@@ -31,7 +31,7 @@ impl Resting {
     }
 }
 
-/// Frees a pool as soon as all of its packets have come back: now, or in a later `sweep`. Nobody else may use it.
+/// Frees a pool as soon as all of its packets have come back: now, or in a later `sweep`. No other thread may use it.
 pub(crate) fn rest(
     memory: &str,
     pool: NonNull<sys::rte_mempool>,

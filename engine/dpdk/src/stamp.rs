@@ -22,7 +22,7 @@ pub(crate) struct StampField {
 }
 
 impl StampField {
-    /// The same for all ports of the process.
+    /// Registers the field and the flag of time stamps for all ports of the process.
     pub(crate) fn register() -> Result<Self, Error> {
         let mark = Mark::now();
         let (mut offset, mut flag) = (0, 0);

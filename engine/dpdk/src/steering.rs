@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a device shares packets out to its receive queues as is computed beforehand ([`spate_net::spread`]).
+//! Whether a device shares packets out to its receive queues as [`spate_net::spread`] computes.
 use spate_dpdk_sys as sys;
 use spate_net::spread;
 
@@ -110,7 +110,7 @@ mod tests {
             assert_eq!(sys::rte_eth_dev_start(port), 0);
         }
         let result = set_and_verify(port, QUEUES);
-        // SAFETY: nobody uses it.
+        // SAFETY: no thread uses it.
         assert_eq!(unsafe { sys::spate_port_close(port) }, 0);
         assert_eq!(result, Ok(()));
     }

@@ -26,17 +26,17 @@ pub enum TapError {
     /// An interface's name has 1 to 15 bytes, without spaces and slashes.
     #[error("{0:?} is no name of an interface: they have 1 to 15 characters, without spaces, ':' and '/'")]
     Name(String),
-    /// No way to make any.
+    /// The system has no TUN device.
     #[error(
         "{DEVICE} cannot be opened: {0} (the engine needs that device: load the kernel's module tun, and give it to the pod)"
     )]
     Device(io::Error),
-    /// Not allowed to, or it is there.
+    /// The process lacks a capability, or the interface exists.
     #[error(
         "it cannot be made: {0} (the engine needs the capability NET_ADMIN, and no interface may have that name yet)"
     )]
     Make(io::Error),
-    /// It was made and cannot be used.
+    /// The interface was made and cannot be used.
     #[error("its {0} cannot be set: {1}")]
     Set(&'static str, io::Error),
 }
@@ -59,7 +59,7 @@ impl Tap {
         if socket < 0 {
             return Err(TapError::Make(io::Error::last_os_error()));
         }
-        // SAFETY: just opened, and nobody else's.
+        // SAFETY: just opened, and owned by nothing else.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
         let mut data = [0; 14];
         for (to, byte) in data.iter_mut().zip(mac) {
@@ -88,12 +88,12 @@ impl Tap {
         }
     }
 
-    /// Has the kernel receive a frame. False if it does not now: the interface is down.
+    /// Sends a frame to the kernel. False if the kernel does not take it: the interface is down.
     pub fn write(&self, frame: &[u8]) -> bool {
         (&self.file).write(frame).is_ok_and(|written| written == frame.len())
     }
 
-    /// To wait on: readable when the kernel sends.
+    /// Descriptor to wait on: it is readable when the kernel sends.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }

@@ -8,7 +8,7 @@ use crate::{Eal, Error, error::last_errno, log::Mark};
 
 /// While this lives, the thread that made it has an lcore id, and thereby its own cache in every mempool.
 pub struct RegisteredThread {
-    /// Not for other threads.
+    /// Makes the value stay on its thread.
     _here: PhantomData<*const ()>,
 }
 

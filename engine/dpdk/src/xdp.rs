@@ -24,7 +24,7 @@ const KERNEL_HEADROOM: usize = 256;
 /// Longest element of a pool. The kernel takes a page (xdp_umem_reg); DPDK pads elements to an odd number of cache lines, which spreads
 /// them over memory channels.
 const LONGEST_ELEMENT: usize = 4096 - 64;
-/// Its shortest.
+/// Shortest element of a pool.
 const SHORTEST_ELEMENT: usize = 2048;
 /// What an element of a pool has beside its room: the mempool's header, the mbuf, its headroom.
 const ELEMENT_OVERHEAD: usize = 64 + 128 + 128;
@@ -60,7 +60,7 @@ pub(crate) struct Statistics {
 }
 
 impl Statistics {
-    /// Of a socket; none from a descriptor that is no AF_XDP socket.
+    /// Reads the statistics of a socket; none from a descriptor that is no AF_XDP socket.
     pub(crate) fn read(socket: &OwnedFd) -> io::Result<Self> {
         option(socket.as_raw_fd(), SOL_XDP, XDP_STATISTICS)
     }
@@ -413,7 +413,7 @@ mod tests {
 
     #[test]
     fn interfaces_that_are_too_long_for_a_page_are_refused() {
-        // That of a loopback interface, in every namespace.
+        // Index of the loopback interface in every namespace.
         let error = check("lo").unwrap_err().to_string();
         assert!(error.contains("its MTU is 65536") && error.contains("make it 3438 or less"), "{error}");
     }

@@ -41,7 +41,7 @@ index! {
 pub struct WorkerRange(Range<usize>);
 
 impl WorkerRange {
-    /// So many workers from one on.
+    /// A range of this many workers from one on.
     pub fn new(first: WorkerIndex, count: usize) -> Self {
         Self(first.0..first.0 + count)
     }
@@ -51,17 +51,17 @@ impl WorkerRange {
         WorkerIndex(self.0.start)
     }
 
-    /// How many they are.
+    /// Number of workers.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether a worker is one of them.
+    /// Whether a worker is in the range.
     pub fn contains(&self, worker: WorkerIndex) -> bool {
         self.0.contains(&worker.0)
     }
 
-    /// Their part of a list that has an entry for each worker.
+    /// The part of a list by worker that belongs to the range.
     ///
     /// # Panics
     /// If the list is shorter.

@@ -31,7 +31,7 @@ impl Default for Roots {
 /// What an engine uses of its machine.
 #[derive(Clone, Debug, Default)]
 pub struct Used {
-    /// By worker.
+    /// CPUs of workers, by worker.
     pub worker_cpus: Vec<usize>,
     /// CPUs of all other threads.
     pub control_cpus: Vec<usize>,
@@ -44,9 +44,9 @@ pub struct Used {
 /// The machine when the engine started.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// What the engine uses of it.
+    /// What the engine uses of the machine.
     pub used: Used,
-    /// By worker.
+    /// CPUs of workers, by worker.
     pub workers: Vec<Cpu>,
     /// CPUs that the scheduler leaves alone (isolcpus).
     pub isolated_cpus: Fact<Vec<usize>>,

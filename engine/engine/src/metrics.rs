@@ -51,7 +51,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// It was sent: the runs that had ended have been scraped.
+    /// Takes note that the page was sent: the runs that had ended have been scraped.
     fn note_scraped(&self) {
         self.ended.iter().filter_map(Weak::upgrade).for_each(|held| held.note_scraped());
     }
@@ -80,7 +80,7 @@ pub fn page(engine: &Arc<Engine>, format: Format) -> Result<Page, fmt::Error> {
     Ok(Page { body, format, ended })
 }
 
-/// Of runs with the same labels the one prepared last: a page has each series once.
+/// The runs on a page: of runs with the same labels only the one prepared last, so that a page has each series once.
 fn shown(runs: Vec<Arc<Held>>) -> Vec<Arc<Held>> {
     let mut shown: BTreeMap<_, Arc<Held>> = BTreeMap::new();
     for held in runs {
@@ -92,7 +92,7 @@ fn shown(runs: Vec<Arc<Held>>) -> Vec<Arc<Held>> {
     shown.into_values().collect()
 }
 
-/// One scrape: the runs there were when it began.
+/// A scrape, with the runs that existed when it began.
 #[derive(Clone)]
 struct Scrape {
     engine: Arc<Engine>,
@@ -118,7 +118,7 @@ impl Scrape {
     fn write(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
         self.engine_info(encoder)?;
         self.runs(encoder)?;
-        // Of runs with more groups than there is room for, the statistics are shorter than the list of groups: the rest is in no family.
+        // Runs with more groups than there is room for have shorter statistics than lists of groups: the rest is in no family.
         let sizes: Vec<_> = self.runs.iter().map(|held| (held.has_ended(), held.groups().len())).collect();
         let rooms = rooms(&sizes, MAX_STREAMS);
         let has_native = encoder.has_native_histograms();
@@ -143,7 +143,7 @@ impl Scrape {
     }
 }
 
-/// What a page has no room for.
+/// Writes what is omitted from the page.
 fn omitted(encoder: &mut Encoder<'_>, counts: [(&str, usize); 3]) -> fmt::Result {
     let help = "Streams, their VLAN tags, and sides of templates that are omitted because the page is full";
     let mut family = encoder.family("spate_engine_left_out", help, MetricType::Gauge)?;

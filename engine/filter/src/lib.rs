@@ -25,7 +25,7 @@ const MOST_INSTRUCTIONS: usize = 4096;
 /// An instruction as compilers write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// What to do.
+    /// Operation code.
     pub code: u16,
     /// Instructions to skip if a comparison holds,
     pub jt: u8,
@@ -38,10 +38,10 @@ pub struct Instruction {
 /// Why a program is not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
-    /// Not one of 1 to 4096 instructions.
+    /// The program has not 1 to 4096 instructions.
     #[error("it has {0} instructions; possible are 1 to {MOST_INSTRUCTIONS}")]
     Length(usize),
-    /// Its end can be passed.
+    /// Execution can pass the program's end.
     #[error("its last instruction does not return")]
     NoReturn,
     /// An instruction that does not exist or would go wrong.
@@ -219,7 +219,7 @@ impl Operand {
 }
 
 impl Operation {
-    /// None for a division by zero, which ends the program.
+    /// The result; none for a division by zero, which ends the program.
     fn of(self, a: u32, b: u32) -> Option<u32> {
         Some(match self {
             Self::Add => a.wrapping_add(b),

@@ -24,11 +24,11 @@ use crate::{
 /// Which frames are for an [`crate::Interface`]. It may let through too much, never too little.
 #[derive(Clone, Debug)]
 pub struct Interest {
-    /// Of the port.
+    /// VLAN tags of the port.
     tags: Tags,
-    /// In these tags.
+    /// Stations in the port's tags.
     here: Stations,
-    /// In other tags: emulated stations only.
+    /// Emulated stations in other tags.
     elsewhere: BTreeMap<Tags, Stations>,
     /// MACs of emulated stations, where they are not the port's: the first of a range, and how many more there are.
     macs: Vec<(u64, u64)>,
@@ -44,13 +44,13 @@ struct Stations {
     v6: Vec<[u8; 16]>,
     /// The groups of `v6`, and all nodes.
     groups: Vec<[u8; 16]>,
-    /// Of emulated stations.
+    /// Addresses of emulated stations.
     ranges: AddressRanges,
     /// By the port's protocols, in the port's tags.
     wanted: Wanted,
 }
 
-/// Frames that protocols want in the port's tags, besides ARP, neighbour discovery and ICMP for addresses.
+/// Frames that protocols want in the port's tags, besides ARP, neighbor discovery and ICMP for addresses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     /// Queries for multicast groups, by IGMP and MLD.
@@ -90,7 +90,7 @@ impl Interest {
         ranges.into_iter().for_each(|range| by_tags.entry(range.tags.map_or(tags, &seen)).or_default().push(range));
         let union = |ranges: Vec<Range>| AddressRanges::new(ranges.iter().map(Range::ends));
         here.ranges = union(by_tags.remove(&tags).unwrap_or_default());
-        // What a router advertises in a VLAN is for all nodes.
+        // A router's advertisement in a VLAN is for all nodes.
         let nodes = || vec![ALL_NODES.octets()];
         let stations = |ranges| Stations { groups: nodes(), ranges: union(ranges), ..Stations::default() };
         let elsewhere = by_tags.into_iter().map(|(tags, ranges)| (tags, stations(ranges))).collect();
@@ -103,13 +103,13 @@ impl Interest {
         self.macs.iter().any(|(first, more)| mac.wrapping_sub(*first) & MACS <= *more)
     }
 
-    /// Where frames for it go that are for groups (neighbour solicitations are), own addresses' first; and whether that is all: no
+    /// Where frames for it go that are for groups (neighbor solicitations are), own addresses' first; and whether that is all: no
     /// more than `most` are given.
     pub fn group_macs(&self, most: usize) -> (Vec<Mac>, bool) {
         let own = self.here.groups.iter().map(|group| Ipv6Addr::from(*group));
         let in_all_vlans = [&self.here].into_iter().chain(self.elsewhere.values());
         let emulated = in_all_vlans.flat_map(|stations| stations.ranges.v6()).flat_map(|(first, last)| {
-            // They differ in the last 24 bits.
+            // The addresses differ in the last 24 bits.
             let groups = (last.0 - first.0).min((1 << 24) - 1);
             (0..=groups).map(move |n| solicited_node(Ipv6Addr::from(first.0.wrapping_add(n))))
         });
@@ -128,7 +128,7 @@ impl Interest {
         (macs, true)
     }
 
-    /// Whether a frame is ARP, neighbour discovery, ICMP, a query for multicast groups or of another protocol that this port may have to do
+    /// Whether a frame is ARP, neighbor discovery, ICMP, a query for multicast groups or of another protocol that this port may have to do
     /// something about.
     #[inline]
     pub fn concerns(&self, bytes: &[u8]) -> bool {
@@ -166,7 +166,8 @@ impl Stations {
         self.v4.contains(address) || self.ranges.contains(Address::v4(u32::from_be_bytes(*address)))
     }
 
-    /// Of an ICMPv6 packet. Groups of emulated stations are too many to be compared: what is asked for is.
+    /// Whether an ICMPv6 packet concerns the port. Groups of emulated stations are too many to be compared: the target of a solicitation is
+    /// compared instead.
     #[inline]
     fn concerns_v6(&self, packet: &[u8]) -> bool {
         let address = |at: usize| packet.get(at..)?.first_chunk::<16>();

@@ -35,7 +35,7 @@ impl Interface {
         self.link.lose_outer_ethertype();
     }
 
-    /// What to pass to `receive`.
+    /// Which frames to pass to `receive`.
     pub fn interest(&self) -> Interest {
         let mut wanted = Wanted::default();
         self.protocols.iter().for_each(|protocol| protocol.interest(&mut wanted));
@@ -78,7 +78,7 @@ impl Interface {
     /// Takes a frame that arrived at an instant of the clock by which requests of pings are stamped.
     pub fn receive_arrived(&mut self, bytes: &[u8], arrived_ns: u64, now_ns: u64, output: &mut Output) {
         let Some(frame) = Frame::parse(bytes) else { return };
-        // What it sent itself may come back from a hub.
+        // Frames of the port itself may come back from a hub.
         if frame.source == self.link.station.mac {
             return;
         }
@@ -89,14 +89,14 @@ impl Interface {
         }
     }
 
-    /// Does what is due at an instant: announces the port's addresses, asks for neighbours, reports groups, sends echo requests.
+    /// Does what is due at an instant: announces the port's addresses, asks for neighbors, reports groups, sends echo requests.
     pub fn poll(&mut self, now_ns: u64, output: &mut Output) {
         for protocol in self.protocols.iter_mut() {
             protocol.poll(&mut self.link, now_ns, output);
         }
     }
 
-    /// When `poll` has something to do next.
+    /// When to call `poll` next.
     pub fn next_ns(&self) -> Option<u64> {
         self.protocols.iter().filter_map(|protocol| protocol.next_due_ns(&self.link)).min()
     }
@@ -122,7 +122,7 @@ impl Interface {
         self.link.next_hop(packet)
     }
 
-    /// Resolves a neighbour from now on; resolves again one that did not answer.
+    /// Resolves a neighbor from now on; resolves again one that did not answer.
     ///
     /// # Errors
     /// If as many are looked for as can be.
@@ -130,7 +130,7 @@ impl Interface {
         self.link.want(neighbour, now_ns)
     }
 
-    /// What is known of a neighbour; none if it was never wanted.
+    /// What is known of a neighbor; none if it was never wanted.
     pub fn neighbour(&self, address: IpAddr) -> Option<Neighbour> {
         self.link.neighbour(address)
     }
@@ -149,7 +149,7 @@ impl Interface {
         self.link.found_for(sought)
     }
 
-    /// What is known of a neighbor in any tags; none if nobody wants it.
+    /// What is known of a neighbor in any tags; none if it is not wanted.
     pub fn known(&self, target: Target) -> Option<Neighbour> {
         self.link.table.get(target)
     }

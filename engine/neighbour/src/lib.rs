@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A port as a station on its link: its addresses, the stations it sends to, the multicast groups it receives.
 //!
-//! [`Interface`] answers ARP (RFC 826), IPv6 neighbour discovery (RFC 4861) and echo requests (RFC 792, RFC 4443) for the
+//! [`Interface`] answers ARP (RFC 826), IPv6 neighbor discovery (RFC 4861) and echo requests (RFC 792, RFC 4443) for the
 //! port's addresses and those of stations that are emulated behind it ([`Range`]), announces the former (RFC 5227 §2.3,
 //! RFC 4861 §7.2.6), finds the MAC addresses of next hops, reports membership of groups (IGMP, MLD), and sends echo requests ([`Ping`]). It takes frames and a
 //! clock and gives frames: nothing here does I/O. [`Interest`] is the cheap part for a receiver: which frames an
@@ -15,7 +15,7 @@
 //! 3. `interest` adds EtherTypes and groups' MACs that receivers pass on. ARP, ICMP and ICMPv6 for the port's addresses come anyway.
 //!    What else it wants of IP is a field of `Wanted` and its check in [`Interest::concerns`], which runs for each foreign packet.
 //! 4. `receive` sees all frames; `poll` is called at the latest when `next_due_ns` is over. Both write frames and [`Event`]s to an [`Output`].
-//! 5. All protocols share the `Link`: addresses, next hops, and the table of neighbours, of which any of them may want some.
+//! 5. All protocols share the `Link`: addresses, next hops, and the table of neighbors, of which any of them may want some.
 //!
 //! `stations/beacon.rs` is an example, registered in tests only.
 //!
@@ -62,7 +62,7 @@ pub use table::{MOST_NEIGHBOURS, Neighbour, TableFull, Target};
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// As people write it: "02:00:00:00:00:01".
+/// A MAC as text: "02:00:00:00:00:01".
 pub fn mac_text(mac: Mac) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A port on its link, as all protocols that it speaks know it: its addresses and tags, the stations emulated behind it, its neighbours.
+//! A port on its link, as all protocols that it speaks know it: its addresses and tags, the stations emulated behind it, its neighbors.
 use std::net::{IpAddr, Ipv6Addr};
 
 use spate_net::vlan::Tags;
@@ -13,7 +13,7 @@ use crate::{
     table::{Table, Target},
 };
 
-/// A port's addresses, those of the stations emulated behind it, and its neighbours.
+/// A port's addresses, those of the stations emulated behind it, and its neighbors.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     /// The port's own MAC and tags.
@@ -23,9 +23,9 @@ pub(crate) struct Link {
     pub(crate) link_local: Option<Ipv6Addr>,
     /// See `lose_outer_ethertype`.
     outer_ethertype_lost: bool,
-    /// Of emulated stations, and their owners.
+    /// Address ranges of emulated stations, and their owners.
     ranges: Vec<(u64, Range)>,
-    /// The neighbours that the port, its protocols and emulated stations look for.
+    /// The neighbors that the port, its protocols and emulated stations look for.
     pub(crate) table: Table,
 }
 
@@ -104,7 +104,7 @@ impl Link {
         given.chain(self.link_local.map(IpAddr::V6))
     }
 
-    /// The own address from which a neighbour is requested: that of its subnet, else any of its kind.
+    /// The own address from which a neighbor is requested: that of its subnet, else any of its kind.
     pub(crate) fn source_for(&self, neighbour: IpAddr) -> Option<IpAddr> {
         if let IpAddr::V6(address) = neighbour
             && is_link_local(address)
@@ -118,12 +118,12 @@ impl Link {
         own.map(|own| own.address).or(fallback)
     }
 
-    /// Resolves a neighbour from now on; resolves again one that did not answer.
+    /// Resolves a neighbor from now on; resolves again one that did not answer.
     pub(crate) fn want(&mut self, neighbour: IpAddr, now_ns: u64) -> Result<(), TableFull> {
         self.table.want(self.target(neighbour), now_ns)
     }
 
-    /// What is known of a neighbour; none if it was never wanted.
+    /// What is known of a neighbor; none if it was never wanted.
     pub(crate) fn neighbour(&self, address: IpAddr) -> Option<Neighbour> {
         self.table.get(self.target(address))
     }

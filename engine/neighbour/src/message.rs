@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The messages a station receives and sends: ARP, neighbour discovery, echo. Read with everything the RFCs
+//! The messages a station receives and sends: ARP, neighbor discovery, echo. Read with everything the RFCs
 //! require receivers to check, written with checksums.
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -20,13 +20,13 @@ use crate::{Mac, address::is_group, frame::Frame};
 
 pub(crate) const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
-/// Options of neighbour discovery (RFC 4861 §4.6.1).
+/// Options of neighbor discovery (RFC 4861 §4.6.1).
 const SOURCE_MAC: u8 = 1;
 const TARGET_MAC: u8 = 2;
 /// Flags of advertisements (RFC 4861 §4.4).
 const SOLICITED: u8 = 0x40;
 const OVERRIDE: u8 = 0x20;
-/// Neighbour discovery is valid only with this hop limit: then no router has passed it on.
+/// Neighbor discovery is valid only with this hop limit: then no router has passed it on.
 const NEVER_ROUTED: u8 = 255;
 const HOP_LIMIT: u8 = 64;
 
@@ -55,7 +55,7 @@ pub(crate) struct EchoOf<'a> {
 }
 
 impl<'a> EchoOf<'a> {
-    /// Of a message of ICMP from its type on.
+    /// Reads a message of ICMP from its type on.
     fn read(icmp: &'a [u8]) -> Option<Self> {
         let [_, _, _, _, a, b, c, d] = *icmp.first_chunk()?;
         let (identifier, sequence) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
@@ -174,7 +174,7 @@ fn icmp_v6<'a>(frame: &Frame<'a>) -> Option<Message<'a>> {
     }
 }
 
-/// The MAC in an option of a neighbour discovery message; the outer none means that the options are not valid.
+/// The MAC in an option of a neighbor discovery message; the outer none means that the options are not valid.
 #[allow(clippy::option_option, reason = "absent and broken are different things here")]
 fn option(icmp: &[u8], kind: u8) -> Option<Option<Mac>> {
     let mut options = icmp.get(24..)?;
@@ -208,7 +208,7 @@ pub(crate) fn ip_destination(bytes: &[u8]) -> Option<IpAddr> {
     Some(headers.destination(bytes).into())
 }
 
-/// How a station's frames begin.
+/// Source MAC and tags of a station's frames.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Station {
     pub(crate) mac: Mac,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where packets of a port have to go: to a neighbour on its link, its gateway, or a group.
+//! Where packets of a port have to go: to a neighbor on its link, its gateway, or a group.
 use std::net::IpAddr;
 
 use crate::{
@@ -9,12 +9,12 @@ use crate::{
     message::ip_destination,
 };
 
-/// Where packets of a stream go.
+/// Next hop of a stream's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextHop {
     /// Known without asking: a group, or the port itself.
     Here(Mac),
-    /// To this neighbour, which [`crate::Interface::want`] looks for.
+    /// Packets go to this neighbor, which [`crate::Interface::want`] looks for.
     Neighbour(IpAddr),
 }
 
@@ -24,7 +24,7 @@ pub enum NoRoute {
     /// The port has no address of that kind.
     #[error("the port has no IPv{0} address: give it one")]
     NoAddress(u8),
-    /// Not on the link, and no gateway.
+    /// The destination is not on the link, and there is no gateway.
     #[error("{to} is in no subnet of the port ({subnets}) and it has no gateway: give it one")]
     NoGateway {
         /// The packet's destination.
@@ -32,7 +32,7 @@ pub enum NoRoute {
         /// The port's addresses.
         subnets: String,
     },
-    /// There is no route for the packet.
+    /// The packet has no destination address that could be routed.
     #[error("the packet has no IP header behind Ethernet and VLAN, and the port has no gateway: give it one")]
     NoDestination,
     /// The table has no room.
@@ -41,7 +41,7 @@ pub enum NoRoute {
 }
 
 impl Link {
-    /// Where a packet of this content has to go.
+    /// Next hop of a packet.
     pub(crate) fn next_hop(&self, packet: &[u8]) -> Result<NextHop, NoRoute> {
         let Some(to) = ip_destination(packet) else {
             return self.gateways().first().map(|&gateway| NextHop::Neighbour(gateway)).ok_or(NoRoute::NoDestination);
@@ -49,7 +49,7 @@ impl Link {
         self.hop_to(to)
     }
 
-    /// Where packets to an address have to go.
+    /// Next hop of packets to an address.
     pub(crate) fn hop_to(&self, to: IpAddr) -> Result<NextHop, NoRoute> {
         if is_group(to) || self.config.addresses.iter().any(|own| own.is_broadcast(to)) {
             return Ok(NextHop::Here(group_mac(to)));

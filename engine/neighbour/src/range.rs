@@ -13,7 +13,7 @@ pub struct Range {
     pub first: IpAddr,
     /// The last of them; not before the first.
     pub last: IpAddr,
-    /// From one to the next; at least 1.
+    /// Distance from one address to the next; at least 1.
     pub step: u32,
     /// The MAC of the first address's station; that of the address n behind it is n higher, around at 2^48. None: the port's own
     /// for all.
@@ -28,7 +28,7 @@ impl Range {
         (self.first.into(), self.last.into())
     }
 
-    /// How far the last address is from the first.
+    /// Distance from the first to the last address.
     pub(crate) fn length(&self) -> u128 {
         let (first, last) = self.ends();
         last.0 - first.0

@@ -20,7 +20,7 @@ pub(crate) trait Protocol {
     where
         Self: Sized;
 
-    /// Adds which frames it wants besides those that are for addresses on the link: ARP, neighbour discovery and ICMP.
+    /// Adds which frames it wants besides those that are for addresses on the link: ARP, neighbor discovery and ICMP.
     fn interest(&self, _wanted: &mut Wanted) {}
 
     /// Takes a frame: any that the port receives, also those of other protocols.
@@ -41,11 +41,11 @@ pub(crate) struct Received<'a> {
     pub(crate) frame: Frame<'a>,
     /// Its tags as its sender wrote them (`Link::written`).
     pub(crate) tags: Tags,
-    /// What it says, if it is ARP, neighbour discovery, echo or an ICMP error about an echo request, and valid.
+    /// What it says, if it is ARP, neighbor discovery, echo or an ICMP error about an echo request, and valid.
     pub(crate) message: Option<Message<'a>>,
-    /// When it arrived.
+    /// When the frame arrived.
     pub(crate) arrived_ns: u64,
-    /// When it is looked at: not before it arrived.
+    /// The present time: not before the frame arrived.
     pub(crate) now_ns: u64,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The neighbours that are wanted, what is known of each, and when to ask again (RFC 4861 §7.3, for ARP alike).
+//! The neighbors that are wanted, what is known of each, and when to ask again (RFC 4861 §7.3, for ARP alike).
 //!
-//! Nobody on the link can add an entry: only what is wanted is remembered, so the table cannot be flooded.
+//! No station on the link can add an entry: only what is wanted is remembered, so the table cannot be flooded.
 use std::{
     collections::{BTreeMap, btree_map},
     fmt,
@@ -12,32 +12,32 @@ use spate_net::vlan::Tags;
 
 use crate::Mac;
 
-/// Neighbours that can be wanted of one port.
+/// Neighbors that can be wanted of one port.
 pub const MOST_NEIGHBOURS: usize = 4096;
 
 const MS: u64 = 1_000_000;
-/// Intervals between requests for a neighbour that is not known: all are sent within 3 s.
+/// Intervals between requests for a neighbor that is not known: all are sent within 3 s.
 const ASKING_NS: [u64; 4] = [200 * MS, 400 * MS, 800 * MS, 1600 * MS];
-/// How long an entry is valid after the neighbour was heard.
+/// How long an entry is valid after the neighbor was heard.
 const BELIEVED_NS: u64 = 30_000 * MS;
 /// How long a neighbor is not replaced by another station after it was heard: two stations with one address would take turns else (Linux:
 /// `locktime`, arp(7)).
 const KEPT_NS: u64 = 1000 * MS;
-/// Between questions whether a neighbour is still there (RETRANS_TIMER), and how many: the first to where it was, then to all, so that one
+/// Between questions whether a neighbor is still there (RETRANS_TIMER), and how many: the first to where it was, then to all, so that one
 /// that has another MAC now is found (RFC 7048).
 const PROBE_NS: u64 = 1000 * MS;
 const PROBES: u32 = 3;
 /// Between questions for one that does not answer.
 const LOST_NS: u64 = 5000 * MS;
 
-/// No more neighbours can be wanted.
+/// The table of neighbors is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the port resolves {MOST_NEIGHBOURS} neighbors already, the maximum: use a gateway, or fewer servers on its link"
 )]
 pub struct TableFull;
 
-/// What is known of a neighbour.
+/// State of a neighbor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbour {
     /// Its address.
@@ -46,7 +46,7 @@ pub struct Neighbour {
     pub mac: Option<Mac>,
     /// The search is over: it answered, or all questions went unanswered.
     pub settled: bool,
-    /// What is wrong with it.
+    /// Problem with the neighbor.
     pub problem: Option<String>,
 }
 
@@ -76,27 +76,27 @@ pub(crate) struct Asker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) mac: Mac,
-    /// It replaces a station that is known to have the address.
+    /// Whether the claim replaces a station that is known to have the address.
     pub(crate) overrides: bool,
 }
 
-/// A question to send: to the neighbour itself if its MAC is known, else to all.
+/// A question to send: to the neighbor itself if its MAC is known, else to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
     pub(crate) target: Target,
     pub(crate) mac: Option<Mac>,
-    /// None: the port.
+    /// The emulated station that asks; none: the port.
     pub(crate) asker: Option<Asker>,
 }
 
-/// What an answer changed.
+/// Change of an entry by an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Learned {
-    /// Nothing that was not known.
+    /// The answer changed nothing.
     Nothing,
-    /// Where a neighbour is.
+    /// The MAC is known for the first time.
     First,
-    /// A neighbour was here before.
+    /// A neighbor was here before.
     Moved(Mac),
 }
 
@@ -104,16 +104,16 @@ pub(crate) enum Learned {
 struct Entry {
     state: State,
     mac: Option<Mac>,
-    /// Its MAC before the search for it began again.
+    /// MAC before the neighbor was searched again.
     former: Option<Mac>,
-    /// When it was last heard at its MAC.
+    /// When the neighbor was last heard at its MAC.
     heard_ns: u64,
-    /// When to do something next.
+    /// When the entry has to be polled.
     at_ns: u64,
     wanted: WantedBy,
 }
 
-/// Who wants a neighbor. It is forgotten as soon as nobody does.
+/// Users of a neighbor's entry. The entry is removed with the last of them.
 #[derive(Clone, Debug, Default)]
 struct WantedBy {
     /// The port.
@@ -137,7 +137,7 @@ impl WantedBy {
 }
 
 impl Entry {
-    /// Not known, and to be asked for at once.
+    /// An entry that is not resolved, and is requested at once.
     fn new(now_ns: u64) -> Self {
         let wanted = WantedBy::default();
         Self { state: State::Asking(0), mac: None, former: None, heard_ns: 0, at_ns: now_ns, wanted }
@@ -174,14 +174,14 @@ enum State {
     Lost,
 }
 
-/// Wanted neighbours.
+/// Wanted neighbors.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     entries: BTreeMap<Target, Entry>,
 }
 
 impl Table {
-    /// Resolves a neighbour for the port from now on; resolves again one that did not answer.
+    /// Resolves a neighbor for the port from now on; resolves again one that did not answer.
     pub(crate) fn want(&mut self, target: Target, now_ns: u64) -> Result<(), TableFull> {
         self.look(target, now_ns)?.wanted.port = true;
         Ok(())
@@ -193,7 +193,7 @@ impl Table {
         Ok(())
     }
 
-    /// Nothing wants a neighbor by `want_until_released` any more.
+    /// Ends what `want_until_released` began: the port wants the neighbor no more.
     pub(crate) fn release(&mut self, target: Target) {
         if let btree_map::Entry::Occupied(mut place) = self.entries.entry(target) {
             place.get_mut().wanted.port_for_now = false;
@@ -252,7 +252,7 @@ impl Table {
         }
     }
 
-    /// Does what is due: the questions to send, and the neighbours that just went lost.
+    /// Does what is due: the questions to send, and the neighbors that just went lost.
     pub(crate) fn poll(&mut self, now_ns: u64, questions: &mut Vec<Question>, lost: &mut Vec<Target>) {
         for (&target, entry) in &mut self.entries {
             if entry.at_ns > now_ns {
@@ -276,12 +276,12 @@ impl Table {
         }
     }
 
-    /// When `poll` has something to do next.
+    /// When to call `poll` next.
     pub(crate) fn next_ns(&self) -> Option<u64> {
         self.entries.values().map(|entry| entry.at_ns).min()
     }
 
-    /// What is known of a neighbour; none if it was never wanted.
+    /// What is known of a neighbor; none if it was never wanted.
     pub(crate) fn get(&self, target: Target) -> Option<Neighbour> {
         let entry = self.entries.get(&target)?;
         let address = target.address;
@@ -348,7 +348,7 @@ mod tests {
         assert_eq!((gone.mac, gone.problem.unwrap().as_str()), (Some(PEER), "does not answer ARP requests any more"));
         assert_eq!(table.learn(peer(), at(PEER), 40_000 * MS), Learned::Nothing);
         assert_eq!(table.get(peer()).unwrap().problem, None);
-        // It moves, and moves back.
+        // The neighbor moves, and moves back.
         assert_eq!(table.learn(peer(), at([2; 6]), 41_000 * MS), Learned::Moved(PEER));
         assert_eq!(table.get(peer()).unwrap().mac, Some([2; 6]));
         assert_eq!(table.learn(peer(), at(PEER), 42_000 * MS), Learned::Moved([2; 6]));
@@ -369,7 +369,7 @@ mod tests {
         // ...and is found if the first does not answer: the second question is for all.
         assert_eq!(until(&mut table, 2500 * MS).0, [(1000, true), (2000, false)]);
         assert_eq!(table.learn(peer(), at([2; 6]), 2001 * MS), Learned::Moved(PEER));
-        // One that answers stays.
+        // A neighbor that answers stays.
         assert_eq!(table.learn(peer(), at(PEER), 2500 * MS), Learned::Nothing);
         assert_eq!(until(&mut table, 3500 * MS).0, [(3001, true)]);
         assert_eq!(table.learn(peer(), at([2; 6]), 3501 * MS), Learned::Nothing);
@@ -387,7 +387,7 @@ mod tests {
         table.learn(peer(), at(PEER), 10_000 * MS);
         assert_eq!(table.learn(peer(), other, 20_000 * MS), Learned::Nothing);
         assert_eq!(table.get(peer()).unwrap().mac, Some(PEER));
-        // It is in doubt (RFC 4861 section 7.2.5).
+        // The entry becomes STALE (RFC 4861 section 7.2.5).
         assert_eq!(until(&mut table, 20_500 * MS).0, [(20_000, true)]);
         assert_eq!(table.learn(peer(), other, 20_600 * MS), Learned::Nothing);
         assert_eq!(until(&mut table, 23_000 * MS).1, [23_000]);

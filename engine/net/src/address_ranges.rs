@@ -16,7 +16,7 @@ impl AddressRanges {
         Self { by_family: [v4, v6].map(disjoint) }
     }
 
-    /// Those of IPv6, merged where they overlap, in ascending order: first and last address.
+    /// Ranges of IPv6, merged where they overlap, in ascending order: first and last address.
     pub fn v6(&self) -> &[(Address, Address)] {
         &self.by_family[1]
     }

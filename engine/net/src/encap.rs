@@ -21,9 +21,9 @@ const TTL: u8 = 64;
 /// What is left of a flow's frame, by the offset that it is cut at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carries {
-    /// All of it.
+    /// The whole frame.
     Frame = 0,
-    /// All from its EtherType on.
+    /// The frame from its EtherType on.
     Ethertype = MACS as isize,
     /// The packet behind its Ethernet header.
     Packet = ETHERNET as isize,
@@ -37,7 +37,7 @@ pub struct Encap {
     carries: Carries,
     /// Number of bytes of tags, with which the prefix begins.
     tags: u8,
-    /// Behind the tags it has an EtherType, and an IP header of this many bytes; 0: it has no IP header.
+    /// Bytes of the outer IP header, which is behind the tags and an EtherType; 0: there is none.
     ip: u8,
     /// What that header carries; UDP has a header of its own before the tunnel's.
     protocol: u8,
@@ -69,7 +69,7 @@ pub struct Around {
 }
 
 impl Encap {
-    /// None: frames stay as they are.
+    /// No encapsulation: frames stay as they are.
     pub const NONE: Self = Self {
         prefix: [0; MAX_PREFIX],
         len: 0,
@@ -108,7 +108,7 @@ impl Encap {
         Self::NONE.with_header(ethertype, carries, header)
     }
 
-    /// The same, of no tags yet, with the tunnel's own header and the EtherType of what it is over.
+    /// Adds a tunnel's own header, and the EtherType of what it is over; the encapsulation has no tags yet.
     fn with_header(self, ethertype: u16, carries: Carries, header: &[u8]) -> Self {
         let at = usize::from(self.tunnel_header());
         let mut this = Self { len: (at + header.len()) as u8, carries, ..self };
@@ -117,19 +117,19 @@ impl Encap {
         this
     }
 
-    /// Its tunnel's own header has a 16-bit length at an offset, of all that is 6 bytes or more behind it.
+    /// The tunnel's own header has a 16-bit length at an offset, of all that is 6 bytes or more behind it.
     #[must_use]
     pub fn with_length(self, at: usize) -> Self {
         Self { length: self.tunnel_header() + at as u8, ..self }
     }
 
-    /// Its tunnel's own header has a 32-bit identifier at an offset.
+    /// The tunnel's own header has a 32-bit identifier at an offset.
     #[must_use]
     pub fn with_id(self, at: usize) -> Self {
         Self { id: self.tunnel_header() + at as u8, ..self }
     }
 
-    /// Its tunnel's own header has the EtherType of what it carries at an offset.
+    /// The tunnel's own header has the EtherType of its payload at an offset.
     #[must_use]
     pub fn with_ethertype(self, at: usize) -> Self {
         Self { ethertype: self.tunnel_header() + at as u8, ..self }
@@ -140,7 +140,7 @@ impl Encap {
         self.tags + 2 + self.ip + if self.protocol == UDP { udp::HEADER as u8 } else { 0 }
     }
 
-    /// The same within tags, of one that has none.
+    /// Puts an encapsulation without tags within these tags.
     #[must_use]
     pub fn within(mut self, tags: Tags) -> Self {
         debug_assert_eq!(self.tags, 0, "it is within tags already");
@@ -160,7 +160,7 @@ impl Encap {
         self.end() - self.carries as usize
     }
 
-    /// Where what it carries begins in a frame.
+    /// Offset of the payload in a frame.
     #[inline]
     fn end(&self) -> usize {
         MACS + usize::from(self.len)
@@ -182,7 +182,7 @@ impl Encap {
     /// Writes it around a flow's frame, before which `overhead` bytes were left: over these, and over what the frame is cut of.
     pub fn write(&self, frame: &mut [u8], around: &Around) {
         let end = self.end();
-        // It may stand where the prefix is to come.
+        // The frame's EtherType may be where the prefix is to be written.
         let ethertype = if self.ethertype > 0 { be16(frame, self.overhead() + MACS) } else { 0 };
         frame[..MACS].copy_from_slice(&around.macs);
         frame[MACS..end].copy_from_slice(&self.prefix[..usize::from(self.len)]);

@@ -179,9 +179,9 @@ pub struct Plain<F: Family, T> {
     pub source: F::Ip,
     /// IP address.
     pub destination: F::Ip,
-    /// As in [`Packet`].
+    /// Explicit congestion notification, as in [`Packet`].
     pub ecn: u8,
-    /// What is in it.
+    /// Content of the packet.
     pub content: T,
     family: PhantomData<F>,
 }
@@ -262,7 +262,7 @@ impl<F: Family, T> Plain<F, T> {
         Self { source, destination, ecn: F::ecn(ip), content, family: PhantomData }
     }
 
-    /// The same, as others are read.
+    /// The packet as the other readers give it.
     #[inline(always)]
     pub fn packet<'a>(&self, frame: &[u8], content: Content<'a>) -> Packet<'a> {
         let mut source_mac = [0; 6];
@@ -297,16 +297,16 @@ pub fn ends<F: Family>(frame: &[u8]) -> Option<(F::Ip, F::Ip, u32, bool)> {
 pub enum Ends {
     /// IPv4 addresses.
     V4 {
-        /// Of the sender.
+        /// Address of the sender.
         source: u32,
-        /// Of the receiver.
+        /// Address of the receiver.
         destination: u32,
     },
     /// IPv6 addresses.
     V6 {
-        /// Of the sender.
+        /// Address of the sender.
         source: Address,
-        /// Of the receiver.
+        /// Address of the receiver.
         destination: Address,
     },
 }
@@ -335,7 +335,7 @@ pub struct Below {
     pub ttl: u8,
     /// IPv4 identification.
     pub id: u16,
-    /// What the port's device does of the rest.
+    /// What the port's device completes.
     pub finish: Finish,
 }
 
@@ -349,7 +349,7 @@ impl Below {
         }
     }
 
-    /// Never.
+    /// False: headers have bytes.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -388,7 +388,7 @@ impl Below {
         }
     }
 
-    /// The same with timestamps (value and echo) as its only option, if any: what nearly all segments are.
+    /// Writes the headers of a TCP segment with timestamps (value and echo) as its only option, if any, as nearly all segments have.
     #[inline(always)]
     pub fn write_plain(&self, frame: &mut [u8], head: &Head, timestamps: Option<(u32, u32)>, data: (usize, u16)) {
         match timestamps.filter(|_| self.finish == Finish::Nothing) {
@@ -444,7 +444,7 @@ impl Below {
         head.write(fixed, 4 * N, pseudo + sum);
     }
 
-    /// The same for a UDP datagram.
+    /// Writes the headers of a UDP datagram.
     #[inline]
     pub fn write_udp(&self, frame: &mut [u8], ports: (u16, u16), data: usize, data_sum: u16) {
         let below = self.len();

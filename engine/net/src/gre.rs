@@ -29,11 +29,11 @@ pub struct Header {
     pub protocol_type: u16,
     /// Key, if it has one.
     pub key: Option<u32>,
-    /// Its bytes, behind which the payload begins.
+    /// Bytes of the header, behind which the payload begins.
     pub len: usize,
 }
 
-/// It cannot be read.
+/// The header is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 

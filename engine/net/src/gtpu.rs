@@ -31,11 +31,11 @@ pub struct Message<'a> {
     pub teid: u32,
     /// Sequence number, if it has one.
     pub sequence: Option<u16>,
-    /// Behind all headers.
+    /// The payload, behind all headers.
     pub payload: &'a [u8],
 }
 
-/// It cannot be read.
+/// The header is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 

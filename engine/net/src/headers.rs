@@ -25,7 +25,7 @@ pub struct Headers {
     pub version: Version,
     /// Its offset.
     pub at: usize,
-    /// One of several fragments, be it the first.
+    /// Whether the packet is one of several fragments, the first included.
     pub fragment: bool,
     /// Protocol and offset of what it carries, unless that is a fragment other than the first. The offset may be that of
     /// the end of the packet.

@@ -20,19 +20,19 @@ pub const HEADER: usize = 8;
 /// An ICMP error: which packet of ours it is about, and what happened to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// What happened.
+    /// Kind of the error.
     pub kind: ErrorKind,
-    /// Of the packet it is about.
+    /// Protocol of the packet that the error is about: TCP, else UDP.
     pub tcp: bool,
-    /// Of the packet it is about.
+    /// Source of the packet that the error is about.
     pub source: Address,
-    /// Of the packet it is about.
+    /// Destination of the packet that the error is about.
     pub destination: Address,
-    /// Of the packet it is about.
+    /// Source port of the packet that the error is about.
     pub source_port: u16,
-    /// Of the packet it is about.
+    /// Destination port of the packet that the error is about.
     pub destination_port: u16,
-    /// Of the packet it is about, if of TCP.
+    /// Sequence number of the packet that the error is about, if it is of TCP.
     pub seq: u32,
 }
 

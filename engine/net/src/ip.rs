@@ -29,7 +29,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// That of a packet, by its first four bits.
+    /// Version of a packet, by its first four bits.
     #[inline]
     pub fn of_packet(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
@@ -47,7 +47,7 @@ pub struct Address(pub u128);
 const MAPPED_V4: u128 = 0xffff << 32;
 
 impl Address {
-    /// Of IPv4.
+    /// An IPv4 address.
     #[inline]
     pub const fn v4(address: u32) -> Self {
         Self(MAPPED_V4 | address as u128)
@@ -124,7 +124,7 @@ pub fn pseudo_header(source: Address, destination: Address, protocol: u8, len: u
     addresses + u64::from(protocol) + len as u64
 }
 
-/// The same between IPv6 addresses.
+/// The sum of a pseudo header with IPv6 addresses.
 #[inline(always)]
 pub fn pseudo_header_v6(source: Address, destination: Address, protocol: u8, len: usize) -> u64 {
     // A number is congruent to the sum of its 16-bit digits.

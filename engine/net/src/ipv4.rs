@@ -22,7 +22,7 @@ pub fn header_len(header: &[u8; HEADER]) -> usize {
 pub struct Part(u16);
 
 impl Part {
-    /// As a header says.
+    /// The part that a header describes.
     #[inline(always)]
     pub fn of(header: &[u8; HEADER]) -> Self {
         Self(be16(header, 6))
@@ -34,7 +34,7 @@ impl Part {
         self.0 & 0x3fff != 0
     }
 
-    /// Whether it is not the first.
+    /// Whether it is not the first part.
     #[inline(always)]
     pub fn is_later(self) -> bool {
         self.0 & 0x1fff != 0

@@ -32,7 +32,7 @@ pub fn addresses(header: &[u8; HEADER]) -> (Address, Address) {
 /// What the extension headers of a packet lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extensions {
-    /// One of several fragments, be it the first. One that is all of its packet is none (RFC 6946).
+    /// Whether the packet is one of several fragments, the first included. An atomic fragment is none (RFC 6946).
     pub fragment: bool,
     /// The protocol behind them, unless they are a fragment's other than the first, are cut short, or are too many.
     pub protocol: Option<u8>,

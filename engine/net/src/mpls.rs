@@ -16,7 +16,7 @@ pub const FIRST_LABEL: u32 = 16;
 pub const IMPLICIT_NULL: u32 = 3;
 /// The bits of an entry, as a number, that are its label.
 pub const LABEL: u32 = MAX_LABEL << LABEL_SHIFT;
-/// How far the label is from the lowest bit.
+/// Offset of the label from the lowest bit.
 pub const LABEL_SHIFT: u32 = 12;
 const BOTTOM: u32 = 1 << 8;
 

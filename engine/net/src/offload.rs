@@ -14,12 +14,12 @@ use crate::{
 /// What is left of a frame for its port's device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Finish {
-    /// Nothing: it leaves as it is.
+    /// Nothing: the frame is complete.
     #[default]
     Nothing,
-    /// Its checksums.
+    /// The device completes the checksums.
     Checksums,
-    /// To be cut into segments, each with its checksums.
+    /// The device cuts the frame into segments, and completes the checksums of each.
     Segments,
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn leave_checksums(packet: &mut [u8], header: usize, finish: Finish, 
 }
 
 impl Layers {
-    /// Of a frame; none if its first IP header carries neither TCP nor UDP.
+    /// Lengths of a frame's headers; none if its first IP header carries neither TCP nor UDP.
     pub fn of(frame: &[u8]) -> Option<Self> {
         let headers = Headers::find(frame)?;
         let (tcp, start, l4) = match headers.transport? {

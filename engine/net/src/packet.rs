@@ -31,11 +31,11 @@ pub struct Packet<'a> {
     pub destination: Address,
     /// The two bits of explicit congestion notification (RFC 3168): 3 means congestion experienced.
     pub ecn: u8,
-    /// What is in it.
+    /// Content of the packet.
     pub content: Content<'a>,
 }
 
-/// What an IP packet carries.
+/// Content of an IP packet.
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'a> {
     /// A TCP segment.

@@ -16,7 +16,7 @@ const ICMP: [u8; 2] = [ip::ICMP, ip::ICMPV6];
 /// UDP ports of tunnels: GTP-U, VXLAN, Geneve.
 const TUNNELS: [u16; 3] = [2152, 4789, 6081];
 
-/// What is swapped.
+/// Fields that are swapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swap {
     /// Source and destination MAC.
@@ -28,7 +28,7 @@ pub enum Swap {
 /// Which packets are sent back, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// What is swapped.
+    /// Fields that are swapped.
     pub swap: Swap,
     /// Only frames to this MAC are sent back; none: those to any station.
     pub own: Option<[u8; 6]>,
@@ -91,7 +91,7 @@ fn ports(frame: &[u8], headers: &Headers) -> Option<usize> {
 }
 
 impl Allowed {
-    /// Nothing is forbidden.
+    /// Whether all destinations are allowed.
     pub fn is_any(&self) -> bool {
         self.addresses.is_empty() && self.ports.is_empty()
     }

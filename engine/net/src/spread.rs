@@ -84,7 +84,7 @@ pub fn queue_between(source: (IpAddr, u16), destination: (IpAddr, u16), queues: 
     let (addresses, sum) = match (source.0, destination.0) {
         (IpAddr::V4(from), IpAddr::V4(to)) => (8, toeplitz(0, &from.octets()) ^ toeplitz(4, &to.octets())),
         (IpAddr::V6(from), IpAddr::V6(to)) => (32, toeplitz(0, &from.octets()) ^ toeplitz(16, &to.octets())),
-        // There is no such packet.
+        // No packet has this input.
         _ => return 0,
     };
     let [a, b] = source.1.to_be_bytes();

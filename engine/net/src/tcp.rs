@@ -39,22 +39,22 @@ pub struct Segment<'a> {
     pub destination_port: u16,
     /// Sequence number of the first byte, or of SYN.
     pub seq: u32,
-    /// What is expected next.
+    /// Acknowledgment number.
     pub ack: u32,
     /// See [`flag`].
     pub flags: u8,
-    /// Not scaled.
+    /// Window field, not scaled.
     pub window: u16,
     /// Value and echo, if its options begin with them, as nearly all do.
     first_timestamps: Option<(u32, u32)>,
-    /// Its options, behind these.
+    /// The rest of the options.
     more_options: &'a [u8],
     /// Data.
     pub payload: &'a [u8],
 }
 
 impl<'a> Segment<'a> {
-    /// Of a TCP header, of what lies between it and the data, and of the data.
+    /// A segment of a TCP header, the options between it and the data, and the data.
     #[inline(always)]
     pub(crate) fn of(header: &[u8; HEADER], options: &'a [u8], payload: &'a [u8]) -> Self {
         let (first_timestamps, more_options) = match options.split_first_chunk::<12>() {
@@ -74,14 +74,14 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// All of its options.
+    /// All options of the segment.
     // Inlined, so that the segment need not be in memory for it.
     #[inline(always)]
     pub fn options(&self) -> Options {
         Options::read(self.first_timestamps, self.more_options)
     }
 
-    /// What its options offer, if it is a SYN.
+    /// Offers of the options of a SYN.
     #[inline]
     pub fn offers(&self) -> Offers {
         if let Ok(bytes) = <&[u8; 20]>::try_from(self.more_options)
@@ -159,7 +159,7 @@ pub struct Options {
     pub timestamps: Option<(u32, u32)>,
     /// Blocks, from the first.
     pub sack: [(u32, u32); SACK_BLOCKS],
-    /// How many of them.
+    /// Number of SACK blocks.
     pub sacks: usize,
 }
 
@@ -325,7 +325,7 @@ pub struct Head {
     pub ack: u32,
     pub flags: u8,
     pub window: u16,
-    /// Of IP: explicit congestion notification.
+    /// Explicit congestion notification of the IP header.
     pub ecn: u8,
 }
 

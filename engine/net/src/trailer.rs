@@ -37,7 +37,7 @@ pub struct Trailer {
 pub struct Stamper {
     high: u64,
     low: u64,
-    /// Of both as one number, modulo 127.
+    /// Both as one number, modulo 127.
     residue: u32,
     /// Sum of their 16-bit words.
     words: u32,

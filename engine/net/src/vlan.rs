@@ -91,7 +91,7 @@ impl Tags {
         &self.tags[..usize::from(self.len)]
     }
 
-    /// The same with a customer's tag as the outermost: so a frame is seen where the EtherType of that tag is lost.
+    /// The tags with a customer's tag as the outermost, as frames are seen where the EtherType of that tag is lost.
     #[must_use]
     pub fn with_customer_outermost(mut self) -> Self {
         if self.len > 0 {

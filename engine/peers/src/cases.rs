@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which trials there are.
+//! Trials.
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -18,7 +18,7 @@ const BYTES: u64 = 100_000;
 /// Goodput of ours is to be at least this much of the kernel's.
 const LEAST_SHARE: f64 = 0.75;
 
-/// How much is run.
+/// Set of trials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Set {
     /// All.
@@ -30,9 +30,9 @@ pub enum Set {
 /// What becomes of the command where goodput is less than was promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Floors {
-    /// It fails.
+    /// A missed floor fails.
     Fail,
-    /// It says so.
+    /// A missed floor is reported.
     Warn,
 }
 
@@ -50,7 +50,7 @@ fn trial(name: impl Into<String>, sender: Sender, path: Path) -> Trial {
     }
 }
 
-/// The same in both directions: ours sends, and ours receives.
+/// Trials in both directions: the engine sends, and the engine receives.
 fn both(name: &str, path: &Path) -> [Trial; 2] {
     [Sender::Ours, Sender::ToOurs].map(|sender| {
         let direction = if sender == Sender::Ours { "sent" } else { "received" };
@@ -178,7 +178,7 @@ pub struct Side {
     /// In kB/s.
     pub goodput: f64,
     pub seconds: Times,
-    /// Of all rounds.
+    /// Counters of all rounds.
     pub counters: BTreeMap<&'static str, u64>,
 }
 
@@ -191,7 +191,7 @@ pub struct Compared {
     pub bytes: u64,
     pub ours: Side,
     pub kernel: Side,
-    /// Of goodput, ours by the kernel's.
+    /// Ratio of goodput, the engine's by the kernel's.
     pub ratio: f64,
     /// By round.
     pub ratios: Vec<f64>,

@@ -48,18 +48,18 @@ pub struct Engine {
 /// What servers do.
 #[derive(Clone, Copy, Debug)]
 pub enum Service {
-    /// They answer one request of this many bytes; the client closes.
+    /// Servers answer one request with this many bytes; the client closes.
     Once(u64),
-    /// They answer HTTP requests one after the other until the client closes, and count them.
+    /// Servers answer HTTP requests one after the other until the client closes, and count them.
     Http,
-    /// They answer and count one HTTP request, and close.
+    /// Servers answer and count one HTTP request, and close.
     HttpOnce,
 }
 
 /// What clients do with a response.
 #[derive(Clone, Copy, Debug)]
 pub enum Ending {
-    /// They know its length.
+    /// Clients know the length of the answer.
     Length(u64),
     /// The server closes behind it.
     PeerCloses,
@@ -91,14 +91,14 @@ pub struct Counted {
     /// In the order of `spate_stateful::COUNTERS`, of clients and servers together: there is only one of them.
     counts: Vec<u64>,
     open: u64,
-    /// Of the flows that have ended, once all have.
+    /// Records of the flows, once all have ended.
     pub records: Vec<Record>,
     /// What cannot be.
     pub contradictions: Vec<String>,
 }
 
 impl Counted {
-    /// One of them.
+    /// Value of one counter.
     pub fn get(&self, count: Count) -> u64 {
         self.counts[count as usize]
     }
@@ -248,7 +248,7 @@ fn nothing(port: u16) -> Template {
 }
 
 impl Emulated {
-    /// So far.
+    /// Counters so far.
     pub fn counted(&self) -> Counted {
         let sum = |(a, b): (u64, u64)| a + b;
         let [clients, servers] = &self.sides;

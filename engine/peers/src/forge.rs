@@ -13,20 +13,20 @@ use spate_stateful::{
 
 use crate::namespaces::{Family, ROUTER};
 
-/// Of an IPv4 header without options.
+/// Bytes of an IPv4 header without options.
 const IPV4: usize = 20;
-/// Of an IPv6 header without extensions.
+/// Bytes of an IPv6 header without extensions.
 const IPV6: usize = 40;
-/// Of an ICMP header.
+/// Bytes of an ICMP header.
 const ICMP: usize = 8;
 /// Bytes of the packet's transport header that an error quotes (RFC 792; sequence numbers are among them).
 const QUOTED: usize = 8;
 
-/// How far a forged reset lies from what is expected next.
+/// Distance of a forged reset from the next expected sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aim {
-    /// It is what is expected next: the connection ends.
+    /// The next expected sequence number: the connection ends.
     Exact,
     /// In the window: challenged (RFC 5961 section 3.2).
     InWindow,

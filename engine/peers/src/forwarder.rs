@@ -36,7 +36,7 @@ pub struct Forwarded {
     pub resets: u64,
     /// Lost because the router was too slow: none in a valid run.
     pub missed: u64,
-    /// How much later than due a frame left at most.
+    /// Maximum delay of a frame after it was due.
     pub latest_us: u64,
 }
 
@@ -68,7 +68,7 @@ impl Near {
 /// Forged resets: one for each connection, against the near end when it sends data.
 #[derive(Clone, Copy, Debug)]
 pub struct Resets {
-    /// One connection in this many, by half of the far end's port: Linux prefers even ones.
+    /// One connection of this many, by half of the far end's port: Linux prefers even ones.
     pub one_in: u16,
     /// See there.
     pub aim: Aim,

@@ -103,7 +103,7 @@ pub fn forget_paths(prefix: &str, which: &str) -> anyhow::Result<()> {
 }
 
 impl Namespaces {
-    /// Makes them, with links, addresses and neighbours.
+    /// Makes them, with links, addresses and neighbors.
     pub fn new() -> anyhow::Result<Self> {
         let this = Self { prefix: format!("spate-peers-{}", process::id()) };
         for which in NAMESPACES {
@@ -172,7 +172,7 @@ impl Namespaces {
         self.within(which, &["ip", "link", "set", interface, "up"])
     }
 
-    /// Sets the neighbours' MACs in both kernels.
+    /// Sets the neighbors' MACs in both kernels.
     fn introduce(&self) -> anyhow::Result<()> {
         for (which, interface) in [("near", "near0"), ("far", "far0")] {
             for (.., host) in LINKS {

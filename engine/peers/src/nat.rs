@@ -40,7 +40,7 @@ impl Drop for Nat {
     }
 }
 
-/// Of all clients, as servers see them.
+/// Address of all clients, as servers see them.
 pub fn address() -> IpAddr {
     Family::V4.of(FAR)
 }

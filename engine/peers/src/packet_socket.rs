@@ -28,7 +28,7 @@ fn check(result: i32) -> io::Result<i32> {
 }
 
 impl PacketSocket {
-    /// Of an interface in this thread's network namespace.
+    /// Opens a socket on an interface in this thread's network namespace.
     pub fn open(interface: &str) -> io::Result<Self> {
         let index = fs::read_to_string(format!("/sys/class/net/{interface}/ifindex"))?;
         let index = index.trim().parse().map_err(io::Error::other)?;
@@ -36,7 +36,7 @@ impl PacketSocket {
         let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: takes no memory. Without a protocol it receives nothing before it is bound.
         let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
-        // SAFETY: just opened, owned by nobody else.
+        // SAFETY: just opened, and owned by nothing else.
         let this = Self(unsafe { OwnedFd::from_raw_fd(fd) });
         this.set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
         this.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;

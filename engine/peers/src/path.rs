@@ -2,7 +2,7 @@
 //! What the router between both ends does to a packet: decided by a seed, the packet's direction and its number alone.
 use spate_stateful::random;
 
-/// Which way a packet goes.
+/// Direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the near end, where the engine is, to the far end.
@@ -16,9 +16,9 @@ pub enum Direction {
 pub struct Path {
     /// Packets lost, of 1000, in each direction.
     pub loss_per_mille: u32,
-    /// That every packet takes in each direction.
+    /// Delay of every packet in each direction.
     pub delay_us: u64,
-    /// Up to so much more, evenly distributed: packets overtake each other.
+    /// Maximum additional delay, evenly distributed: packets overtake each other.
     pub jitter_us: u64,
     /// Packets held back, of 1000, by `held_us`.
     pub held_per_mille: u32,
@@ -63,14 +63,14 @@ impl Path {
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is lost.
+    /// The packet is lost.
     Lost,
-    /// It is longer than the path's MTU.
+    /// The packet is longer than the path's MTU.
     TooLong {
-        /// That MTU.
+        /// The path's MTU.
         mtu: usize,
     },
-    /// It leaves after this many microseconds, and perhaps once more after as many.
+    /// The packet leaves after this many microseconds, and perhaps once more after as many.
     Leaves {
         /// The first.
         after_us: u64,

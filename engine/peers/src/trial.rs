@@ -31,7 +31,7 @@ const REQUEST: u64 = 300;
 /// Connections may take as long after the last has started.
 const PATIENCE: Duration = Duration::from_secs(190);
 
-/// Which end sends the data.
+/// The end that sends the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sender {
@@ -47,7 +47,7 @@ pub enum Sender {
     OursThroughNat,
     /// Our HTTP servers, to wrk: requests one after the other.
     OursToWrk,
-    /// The same, with a connection for each request.
+    /// The engine's servers answer wrk, with a connection for each request.
     OursOnceToWrk,
 }
 
@@ -57,7 +57,7 @@ pub enum Sender {
 pub enum Expected {
     /// All complete, all bytes arrive.
     Complete,
-    /// One in this many is reset, the others complete.
+    /// One connection of this many is reset, the others complete.
     OneInReset(u16),
     /// The server is killed after a while: those before complete, the others end.
     Killed,
@@ -73,7 +73,7 @@ pub struct Trial {
     pub family: Family,
     pub path: Path,
     pub resets: Option<Resets>,
-    /// To wrk, requests.
+    /// Connections; of wrk, requests.
     pub connections: usize,
     pub per_second: usize,
     pub bytes: u64,
@@ -97,10 +97,10 @@ pub struct Outcome {
     pub seconds: Times,
     /// Mean over connections of bytes by time, in kB/s: their bytes by the sum of their times.
     pub goodput: f64,
-    /// Of our end; of the kernel, if it sends in our place.
+    /// Counters of the engine; of the kernel, if it sends in the engine's place.
     pub counters: BTreeMap<&'static str, u64>,
     pub router: Forwarded,
-    /// Of our servers: addresses and ports of their clients.
+    /// Addresses and ports of the clients of the engine's servers.
     #[serde(skip)]
     pub peers: BTreeSet<(IpAddr, u16)>,
     /// What is not as it should be.
@@ -416,7 +416,7 @@ impl Trial {
     }
 }
 
-/// Waits until something holds, for so long at most.
+/// Waits until a condition holds, or a timeout.
 fn wait(most: Duration, holds: impl Fn() -> bool) {
     let start = Instant::now();
     while !holds() && start.elapsed() < most {

@@ -19,7 +19,7 @@ use crate::{namespaces::name, times::Times};
 pub const OPEN: usize = 20;
 /// Connections that it makes before, to see whether there is a server.
 pub const BEFORE: usize = 1;
-/// It ends by itself after so long, in seconds: nothing waits for ever.
+/// Seconds after which wrk ends by itself: nothing waits for ever.
 const LONGEST: &str = "180";
 /// What it prints when the last answer has come.
 const ALL: &str = "all have come";

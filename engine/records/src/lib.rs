@@ -42,7 +42,7 @@ use columns::{FEW_VALUES, Rows};
 pub use parquet::errors::ParquetError;
 pub use reading::{Reading, Value};
 
-/// Behind the name of a file that is being written.
+/// Suffix of the name of a file that is being written.
 pub const PARTIAL: &str = ".partial";
 /// Records of a row group: they are held in memory until it is full.
 pub const ROW_GROUP: usize = 65_536;
@@ -56,7 +56,7 @@ pub struct About {
     pub run: String,
     /// Names of templates, by their index in records.
     pub templates: Vec<String>,
-    /// One flow in this many was recorded.
+    /// One flow of this many was recorded.
     pub one_in: u32,
 }
 
@@ -66,31 +66,31 @@ pub enum Error {
     /// The file exists, finished or not.
     #[error("{0} exists already: give another path, or move it away")]
     Exists(PathBuf),
-    /// It must not be made.
+    /// The file must not be made.
     #[error(
         "{path}: {source}: its folder must be owned by the engine's user (in a pod root, without CAP_DAC_OVERRIDE) or be writable by all; \
          chown or chmod it"
     )]
     Denied {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// It cannot be made or written.
+    /// The file cannot be made or written.
     #[error("{path}: {source}")]
     Io {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// It cannot be written.
+    /// The records cannot be written as Parquet.
     #[error("{path}: {source}")]
     Format {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the writer says.
+        /// Error of the writer.
         source: ParquetError,
     },
 }
@@ -99,7 +99,7 @@ pub enum Error {
 pub struct RecordFile {
     path: PathBuf,
     partial: PathBuf,
-    /// None: finished.
+    /// The writer; none when the file is finished.
     writer: Option<SerializedFileWriter<fs::File>>,
     about: About,
     rows: Rows,
@@ -229,11 +229,11 @@ impl RecordFile {
 
 impl Drop for RecordFile {
     fn drop(&mut self) {
-        // It writes what it still has.
+        // The writer writes what it still has.
         if self.writer.take().is_none() {
             return;
         }
-        // Nothing more can be done about one that cannot be removed, or cut behind its last row group.
+        // A file that cannot be removed, or truncated behind its last row group, stays as it is.
         let _ = match self.whole {
             (_, 0) => fs::remove_file(&self.partial),
             (bytes, _) => fs::OpenOptions::new().write(true).open(&self.partial).and_then(|file| file.set_len(bytes)),

@@ -22,7 +22,7 @@ const MAGIC: &[u8; 4] = b"SPRG";
 const HEAD: u64 = 4;
 /// The length and the magic.
 const TAIL: usize = 8;
-/// No note is longer.
+/// Maximum length of a note.
 const LONGEST: usize = 1 << 20;
 /// Bytes that are searched at once.
 const WINDOW: usize = 1 << 16;
@@ -65,7 +65,7 @@ pub(crate) fn groups(file: &mut File, len: u64) -> io::Result<Groups> {
 
 struct Note {
     group: RowGroupMetaData,
-    /// Of the group.
+    /// Offset of the group.
     start: u64,
 }
 

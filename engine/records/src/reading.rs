@@ -18,7 +18,7 @@ use crate::{Error, note};
 /// A value of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
-    /// It is not known.
+    /// The value is not known.
     Null,
     /// A string.
     Text(&'a str),
@@ -32,7 +32,7 @@ pub enum Value<'a> {
 pub struct Reading {
     file: Arc<File>,
     groups: Vec<RowGroupMetaData>,
-    /// It has no footer: this many bytes at its end are of no whole row group.
+    /// Of a file without a footer: bytes at its end that are of no whole row group.
     unfinished: Option<u64>,
 }
 
@@ -57,12 +57,12 @@ impl Reading {
         Ok(Self { file: Arc::new(file), groups, unfinished })
     }
 
-    /// None of a finished file. Else how many bytes at its end cannot be read: they are of no whole row group.
+    /// Bytes at the end of an unfinished file that cannot be read: they are of no whole row group. None of a finished file.
     pub fn unfinished(&self) -> Option<u64> {
         self.unfinished
     }
 
-    /// How many records can be read.
+    /// Number of records that can be read.
     pub fn records(&self) -> u64 {
         self.groups.iter().map(|group| group.num_rows().cast_unsigned()).sum()
     }

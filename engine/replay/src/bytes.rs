@@ -4,7 +4,7 @@ use std::io::{BufReader, ErrorKind, Read};
 
 use crate::problem::Problem;
 
-/// What is read ahead of the file.
+/// Bytes that are read ahead of the file.
 const READ_AHEAD: usize = 1 << 20;
 
 /// A file being read.
@@ -12,7 +12,7 @@ pub(crate) struct Source<R> {
     file: BufReader<R>,
 }
 
-/// Which end of a number comes first.
+/// Byte order of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Little,
@@ -86,7 +86,7 @@ impl Order {
         }
     }
 
-    /// The number at an offset of bytes that reach so far.
+    /// The number at an offset of bytes that contain it.
     pub(crate) fn u32_at(self, bytes: &[u8], at: usize) -> u32 {
         self.u32([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
     }

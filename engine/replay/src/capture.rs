@@ -15,9 +15,9 @@ pub const LONGEST_HELD: u64 = 8 << 20;
 /// A capture that was read once and can be sent.
 #[derive(Clone, Debug)]
 pub struct Capture {
-    /// What it holds.
+    /// Contents of the capture.
     pub survey: Survey,
-    /// Where.
+    /// Where the packets come from.
     pub source: Source,
 }
 
@@ -30,7 +30,7 @@ pub enum Source {
     File {
         /// Its path.
         path: PathBuf,
-        /// What is sent of it; none: all.
+        /// The half that is sent; none: all packets.
         half: Option<Half>,
     },
 }
@@ -132,7 +132,7 @@ impl Tape {
         }
     }
 
-    /// It is played as often as at first once more, from its first packet on. Packets are numbered on.
+    /// Rewinds the capture, to be played as often as at first from its first packet on. Packets are numbered on.
     pub fn again(&mut self) -> Result<(), ReadError> {
         match &mut self.0 {
             Kind::Held(tape) => {

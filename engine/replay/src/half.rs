@@ -27,7 +27,7 @@ pub struct Half {
     pub responder: bool,
 }
 
-/// Where a packet comes from.
+/// Source of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Mac(Mac),
@@ -38,7 +38,7 @@ enum Source {
 /// Decides of one packet of a capture after the other whether it is of a half.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divider {
-    /// None: all are kept.
+    /// The half that is kept; none: all packets are.
     half: Option<Half>,
     initiator: Option<Source>,
 }

@@ -30,9 +30,9 @@ struct Packet {
 #[derive(Debug)]
 pub struct HeldTape {
     held: Arc<Held>,
-    /// What is written again in every pass; none if all was written beforehand.
+    /// What is written again in every pass; none if all was written when the capture was read.
     rewrite: Option<Rewrite>,
-    /// How often it is played; none: without an end.
+    /// Number of passes; none: without end.
     loops: Option<u64>,
     /// Passes left after this one; none: without an end.
     left: Option<u64>,
@@ -88,7 +88,7 @@ impl HeldTape {
         }
     }
 
-    /// It is played as often as at first once more, from its first packet on. Packets are numbered on.
+    /// Rewinds the capture, to be played as often as at first from its first packet on. Packets are numbered on.
     pub fn again(&mut self) {
         self.left = after_the_first(self.loops);
         self.at = 0;
@@ -123,7 +123,7 @@ impl HeldTape {
         seal
     }
 
-    /// Goes on without the packet that `peek` returned.
+    /// Skips the packet that `peek` returned.
     #[inline]
     pub fn skip(&mut self) {
         self.number += 1;
@@ -176,7 +176,7 @@ mod tests {
         let mut player = crate::Player::new(Cursor::new(file), gap, half, Some(passes)).unwrap();
         let (mut at, mut all, mut read) = (0, Vec::new(), Vec::new());
         while let Some((distance, len)) = tape.peek() {
-            // What is ahead of the very first packet is the survey's to say.
+            // The survey has the gap before the very first packet.
             at += if all.is_empty() { survey.lead(gap) } else { distance };
             let mut frame = vec![0; len];
             tape.take(&mut frame);
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn halves_play_at_the_times_of_the_whole_capture_in_every_pass() {
-        // Of the initiator, 1, and the responder, which has an earlier time than the packet before it, and the capture's end.
+        // Distances of the initiator, 1, of the responder, which is earlier than the packet before it, and of the capture's end.
         let sources = [1, 0, 0, 1, 1, 0, 1, 0, 0];
         let times = [7, 9, 12, 12, 20, 19, 40, 47, 60];
         let packet = |n: usize| {

@@ -8,7 +8,7 @@ use crate::{
     problem::Problem,
 };
 
-/// What the header says.
+/// Header of a pcap file.
 pub(crate) struct Pcap {
     order: Order,
     /// Nanoseconds in the unit of the times' second half.

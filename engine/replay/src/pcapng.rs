@@ -25,7 +25,7 @@ const LONGEST_BLOCK: u32 = LONGEST_CAPTURED + (1 << 20);
 /// Interfaces of a section.
 const MOST_INTERFACES: usize = 1024;
 
-/// Where a file is read.
+/// State of reading a pcapng file.
 pub(crate) struct Pcapng {
     order: Order,
     interfaces: Vec<Interface>,

@@ -11,7 +11,7 @@ pub enum Gap {
     /// The nanoseconds between them as captured. A packet that was captured before the one in front of it follows it at
     /// once.
     Captured,
-    /// One, between any two.
+    /// The same distance between any two packets.
     Even,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Gaps {
     kind: Gap,
     /// Packets of this pass so far.
     packets: u64,
-    /// All distances of this pass together.
+    /// Sum of the distances of this pass.
     span: u64,
     /// Capture time of the last packet.
     captured_ns: u64,
@@ -36,15 +36,15 @@ pub struct Player<R> {
     gaps: Gaps,
     /// Packets of this pass that were played.
     played: u64,
-    /// How often it is played; none: without an end.
+    /// Number of passes; none: without end.
     loops: Option<u64>,
     /// Passes left after this one; none: without an end.
     left: Option<u64>,
-    /// All is played.
+    /// Whether all passes are over.
     over: bool,
 }
 
-/// How many passes there are after the first of so many; none: without an end.
+/// Passes after the first, of this many in all; none: without end.
 pub(crate) fn after_the_first(loops: Option<u64>) -> Option<u64> {
     loops.map(|loops| loops.saturating_sub(1))
 }
@@ -138,7 +138,7 @@ impl<R: Read + Seek> Player<R> {
         Ok(None)
     }
 
-    /// It is played as often as at first once more, from its first packet on.
+    /// Rewinds the capture, to be played as often as at first from its first packet on.
     pub fn again(&mut self) -> Result<(), ReadError> {
         self.left = after_the_first(self.loops);
         self.over = false;

@@ -43,7 +43,7 @@ impl<R: Read> Reader<R> {
         Ok(captured)
     }
 
-    /// The same, but as it was captured: of any length.
+    /// Reads the next packet as it was captured, of any length.
     pub fn next_captured(&mut self, frame: &mut Vec<u8>) -> Result<Option<u64>, ReadError> {
         let found = match &mut self.format {
             Format::Pcap(pcap) => pcap.next(&mut self.source, frame),
@@ -69,7 +69,7 @@ impl<R: Read> Reader<R> {
         self.interface
     }
 
-    /// What it reads from.
+    /// The reader that the capture is read from.
     pub fn into_inner(self) -> R {
         self.source.into_inner()
     }

@@ -32,7 +32,7 @@ pub struct Rewrite {
 pub struct Changes {
     /// Fields; packet n of all passes gets the n-th values.
     pub program: FieldProgram,
-    /// In the first IP header.
+    /// Mark in the first IP header.
     pub mark: Option<Mark>,
     /// The last 16 bytes hold the measurement trailer.
     pub flow: bool,

@@ -27,7 +27,7 @@ impl Seal {
     /// Nothing is left to do.
     pub const NOTHING: Self = Self { at: 0, covered: 0, odd: false, zero_means_absent: false };
 
-    /// As a number, to be kept beside the packet.
+    /// The value as a number, to be kept beside the packet.
     pub fn to_bits(self) -> u32 {
         u32::from(self.at)
             | u32::from(self.covered) << 16
@@ -35,7 +35,7 @@ impl Seal {
             | u32::from(self.zero_means_absent) << 25
     }
 
-    /// What `to_bits` gave.
+    /// The value of a number that `to_bits` gave.
     pub fn from_bits(bits: u32) -> Self {
         Self {
             at: bits as u16,

@@ -28,7 +28,7 @@ pub struct Session {
     pub destination_port: u16,
     /// What was sent, in order. Over TCP sides take turns; over UDP each is a message.
     pub said: Vec<Said>,
-    /// How it ended.
+    /// How the session ended.
     pub end: End,
 }
 
@@ -50,12 +50,12 @@ pub enum Speaker {
     Server,
 }
 
-/// What one side said in a row.
+/// Bytes that one side sent before the other did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
     /// The sender.
     pub by: Speaker,
-    /// What; at least one byte.
+    /// Bytes that were sent; at least one.
     pub bytes: Vec<u8>,
     /// Number of its first packet, from 1.
     pub packet: u64,
@@ -68,9 +68,9 @@ pub struct Said {
 pub enum End {
     /// The file ends before, or UDP, which has no end.
     Open,
-    /// With FIN, this side's first.
+    /// By FIN; this side sent its FIN first.
     Closed(Speaker),
-    /// With RST of this side.
+    /// By RST of this side.
     Reset {
         /// The side that sent it.
         by: Speaker,

@@ -7,7 +7,7 @@ use crate::{Gap, Half, Problem, ReadError, Reader, Rewrite, half::Divider, playe
 /// What is sent of a capture: all its packets, or those of one half.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
     /// Their bytes without FCS.
     pub bytes: u64,

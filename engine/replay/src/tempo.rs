@@ -17,13 +17,13 @@ pub struct Tempo {
     min_gap_ns: u64,
     /// When the last packet was due; none before the first.
     last_ns: Option<u64>,
-    /// When the next is.
+    /// When the next packet is due.
     due_ns: u64,
     /// What of the time to the first packet is distance of the capture.
     lead_ns: u64,
     /// What division left, in parts of `speed.distance`.
     rest: u128,
-    /// It stands, and this is what was left to the next packet, at `speed`.
+    /// While the replay is paused: the time that was left to the next packet, at `speed`.
     left_ns: Option<u64>,
 }
 
@@ -44,7 +44,7 @@ impl Tempo {
         self
     }
 
-    /// The capture is played anew: its first packet is due this long after an instant. Not for one that is behind another half.
+    /// Restarts the capture: its first packet is due this long after an instant. Not for one that is behind another half.
     pub fn again(&mut self, at_ns: u64, delay_ns: u64) {
         (self.last_ns, self.lead_ns, self.rest) = (None, 0, 0);
         self.due_ns = at_ns.saturating_add(delay_ns);
@@ -57,7 +57,7 @@ impl Tempo {
         if self.left_ns.is_some() { None } else { Some(self.due_ns) }
     }
 
-    /// The next packet is done; the one after it is so far from it.
+    /// Advances to the packet after the next one, which is at this distance from it.
     #[inline]
     pub fn go_on(&mut self, gap: u64) {
         let scaled = u128::from(gap) * u128::from(self.speed.nanoseconds) + self.rest;
@@ -87,7 +87,7 @@ impl Tempo {
     }
 }
 
-/// What takes so long at one speed takes so long at another.
+/// How long a distance takes at another speed, from how long it takes at one.
 fn rescaled(ns: u64, from: Speed, to: Speed) -> u64 {
     let mut times = u128::from(from.distance) * u128::from(to.nanoseconds);
     let mut by = u128::from(from.nanoseconds) * u128::from(to.distance);
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(tempo.due_ns(), Some(850));
         tempo.go_on(1000);
         assert_eq!(tempo.due_ns(), Some(1350));
-        // It stands from 1000 to 5000.
+        // The replay is paused from 1000 to 5000.
         tempo.change(1000, None);
         assert_eq!(tempo.due_ns(), None);
         tempo.change(1500, None);

@@ -2,7 +2,7 @@
 //! What a short connection costs without TCP: the instructions that both ends of `short-connections` take for what is on the
 //! wire, is counted and is waited for. Frames are read, verified, looked up, written and summed up by the stack's own parts; but
 //! what an end does then is written down beforehand, step after step, for a path without loss and for a peer that is it itself.
-//! There is no program, no window, no time-out that would do anything, and whatever else arrives is a panic. No stack that does
+//! There is no program, no window, no timeout that would do anything, and whatever else arrives is a panic. No stack that does
 //! more can take less with these parts. `stack` has the stack do the same instead.
 //!
 //! ```sh

@@ -22,24 +22,24 @@ use reader::{Ended, Reader};
 /// Instructions that a flow executes without a rest: then others have their turn.
 const MOST_INSTRUCTIONS: usize = 256;
 
-/// What a program works with.
+/// State and resources that a program is executed with.
 #[derive(Debug)]
 pub struct Machine<'a> {
-    /// Of the flow's side.
+    /// Program of the flow's side.
     pub program: &'a Program,
-    /// Of the scenario.
+    /// Payloads of the scenario.
     pub payloads: &'a [Payload],
     /// Queues beside flows.
     pub backlogs: &'a mut Slab<Backlog>,
-    /// Of the flow.
+    /// Variables of the flow.
     pub variables: &'a mut [i64],
-    /// Of the flow's template.
+    /// Seed of the flow's template.
     pub seed: u64,
-    /// Of the flow, if any program of the scenario waits for the end of a message.
+    /// Reader of the flow, if any program of the scenario waits for the end of a message.
     pub reader: Option<Reader<'a>>,
 }
 
-/// How an instruction ended.
+/// Outcome of an instruction.
 enum Step {
     /// Go on behind it.
     Next,
@@ -47,7 +47,7 @@ enum Step {
     To(u32),
     /// Something must happen first.
     Wait,
-    /// What follows is not the flow's alone.
+    /// The stack has to do something for the flow.
     Leave(Left),
     /// The program has ended.
     End,
@@ -56,11 +56,11 @@ enum Step {
 /// What a flow's program has come to that is not the flow's alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// It goes on with this template's program.
+    /// The flow goes on with this template's program.
     Switch(u32),
-    /// It opens a connection of this template, or of the one named last; or waits for its end.
+    /// The program opens a connection of this template, or of the one named last; or waits for its end.
     Open(Option<u32>),
-    /// It names the template of the next such connection, or several.
+    /// The program names the template of the next such connection, or several.
     Name,
 }
 
@@ -111,7 +111,7 @@ impl Flow {
         self.state != State::Datagrams
     }
 
-    /// Behind the last instruction.
+    /// The program has come to its end.
     fn end(&mut self) -> Step {
         self.close_either();
         Step::End
@@ -262,7 +262,7 @@ impl Flow {
             return Step::Next;
         }
         if self.has(is::FIN_RECEIVED) {
-            // Nothing more will come.
+            // The peer sends nothing more.
             counters.one(Count::FlowsClosedEarly);
             return self.end();
         }
@@ -278,7 +278,7 @@ impl Flow {
                 Step::End
             }
             Ended::No if self.has(is::FIN_RECEIVED) => {
-                // Nothing more will come.
+                // The peer sends nothing more.
                 counters.one(Count::FlowsClosedEarly);
                 self.end()
             }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When the flows of templates begin, for one worker.
+//! When the flows of templates start, for one worker.
 //!
-//! The templates of a set have one row of *slots*, at the sum of their rates: slot s, s = 0, 1, 2, ..., is due s / sum
+//! The templates of a set have one schedule of *slots*, at the sum of their rates: slot s, s = 0, 1, 2, ..., is due s / sum
 //! seconds after the start. An order assigns each slot to a template ([`Order`]); a template's k-th slot is its flow k. So 6
 //! templates of one flow a second each begin one every sixth of a second, and 10 and 2 flows a second make one every
 //! twelfth, two of twelve the second's. A template that has come to its limit leaves its slots empty; the others' rates stay.
 //! (TRex spaces and draws them in the same way.)
 //!
 //! Of every W slots each of W workers takes one: the w-th, and if there are several templates one that changes from W to W,
-//! lest a worker have one template's flows alone where they take turns.
+//! so that no worker has one template's flows alone where they take turns.
 //! While rates ramp up over a time T, the sum at t < T is t / T of the full one: slot s is due at sqrt(2 s T / sum), and
 //! from T on half of T later than without. They can also rise by steps. All is integer arithmetic on exact fractions, rounded
 //! down to nanoseconds; all workers of all engines find the same.
 //!
-//! Rates of templates can change: from then on there is another row, whose slot 0 is due at the change (so far along the ramp as
-//! time is), and in which flows go on to be numbered as before.
+//! Rates of templates can change: from then on there is another schedule. Its slot 0 is due at the change, as far along the ramp as
+//! time is then, and the numbers of flows go on.
 //!
 //! If there are several templates, a worker looks at all slots, also those of others, to count flows: O(log templates) each.
 mod owed;
@@ -30,7 +30,7 @@ use steps::Steps;
 pub use turns::Order;
 use turns::Turns;
 
-/// What must be known of a template.
+/// Rate and limit of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// Flows a second over all workers, as a fraction; 0 of something: none begin.
@@ -42,7 +42,7 @@ pub struct Timing {
 /// A flow that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// On the clock of the start.
+    /// When the flow is due, on the clock of the start.
     pub due_ns: u64,
     /// Index in the set.
     pub template: usize,
@@ -56,7 +56,7 @@ pub enum TimingError {
     /// The rate of this template.
     #[error("divides by 0")]
     Denominator(usize),
-    /// Of this template or the sum up to it.
+    /// Rate of this template, or the sum of rates up to it.
     #[error("needs more than 64 bits together with those before; use rounder rates")]
     TooFine(usize),
     /// Times on the way up cannot be computed.
@@ -81,7 +81,7 @@ impl TimingError {
 pub struct RampUp {
     /// Over this time; 0: they are full from the start on.
     pub ns: u64,
-    /// By steps of this time; 0: linearly.
+    /// Time of a step; 0: rates rise linearly.
     pub step_ns: u64,
 }
 
@@ -99,10 +99,10 @@ pub struct Arrivals {
     block: u64,
     /// This worker's next.
     slot: u64,
-    /// All slots before it are counted.
+    /// Slots before this one are counted.
     passed: u64,
     turns: Turns,
-    /// Of each template, those of slots before `passed`.
+    /// Flows started of each template, in slots before `passed`.
     started: Box<[u64]>,
     limits: Box<[u64]>,
     weights: Box<[u64]>,
@@ -113,7 +113,7 @@ pub struct Arrivals {
     line_before: (u128, u128),
     ramp: Option<Ramp>,
     clock: Clock,
-    /// The clock's ticks at which the row begins.
+    /// The clock's ticks at which the schedule begins.
     from: u128,
     /// Rows to come, and when they begin.
     later: VecDeque<(u128, Box<Self>)>,
@@ -150,7 +150,7 @@ enum Ramp {
 #[derive(Clone, Copy, Debug)]
 struct Slope {
     ns: u128,
-    /// `2 * ns / rate` in ns squared: slot s is due at the root of s times this fraction and the square of the row's begin.
+    /// `2 * ns / rate` in ns squared: slot s is due at the root of s times this fraction and the square of the schedule's begin.
     square: (u128, u128),
     /// No more slots begin on it.
     slots: u64,
@@ -215,7 +215,7 @@ impl Arrivals {
     #[inline]
     pub fn next_due_ns(&self) -> Option<u64> {
         let own = if self.open == 0 { None } else { Some(self.due_ticks(self.slot)) };
-        // The next row's first slot, be it another worker's.
+        // The next schedule's first slot, be it another worker's.
         let next = match self.later.front() {
             Some((from, _)) => Some(own.map_or(*from, |own| own.min(*from))),
             None => own,
@@ -262,7 +262,7 @@ impl Arrivals {
         self.clock = Clock { since_ns: at_ns.max(self.clock.since_ns), ticks: self.clock.ticks_at(at_ns), factor };
     }
 
-    /// From an instant on the row is another, made for the same templates, limits, order, share and ramp with other rates.
+    /// From an instant on the schedule is another, made for the same templates, limits, order, share and ramp with other rates.
     pub fn change_rates(&mut self, at_ns: u64, row: Box<Self>) {
         self.later.push_back((self.clock.ticks_at(at_ns), row));
     }
@@ -272,12 +272,12 @@ impl Arrivals {
         self.clock.factor.0 == 0 || self.weights[template] == 0
     }
 
-    /// A row that is over, to be freed.
+    /// A schedule that is over, to be freed.
     pub fn over(&mut self) -> Option<Box<Self>> {
         self.over.pop_front()
     }
 
-    /// Goes on with the next row if all slots of this one that are due before it are taken. Whether it did.
+    /// Goes on with the next schedule if all slots of this one that are due before it are taken. Returns whether it did.
     fn go_on(&mut self) -> bool {
         let Some((from, _)) = self.later.front() else { return false };
         let from = *from;
@@ -303,7 +303,7 @@ impl Arrivals {
         true
     }
 
-    /// The template of the next slot, and which of its flows begins in it.
+    /// The template of the next slot, and which of its flows starts in it.
     #[inline]
     fn turn(&mut self) -> (usize, u64) {
         let template = self.turns.next();
@@ -399,7 +399,7 @@ fn reduced(a: u64, b: u64) -> (u64, u64) {
 }
 
 impl Line {
-    /// Of `sum` slots in this many seconds; none if that exceeds 128 bits.
+    /// The line of `sum` slots in this many seconds; none if that exceeds 128 bits.
     fn new(sum: u64, seconds: u64, share: Share) -> Option<Self> {
         if sum == 0 {
             return Some(Self { ticks: 0, rest: 0, later: [(0, 0)].into(), sum: 1 });
@@ -411,7 +411,7 @@ impl Line {
         Some(Self { ticks: 0, rest: 0, later, sum })
     }
 
-    /// To the next block.
+    /// Advances to the next block.
     #[inline]
     fn advance(&mut self) {
         let block = self.later.len() - 1;
@@ -451,7 +451,7 @@ impl Slope {
         Some(Self { ns, square, slots })
     }
 
-    /// None: it is over before.
+    /// When a slot is due; none: the step is over before.
     fn due_ns(&self, slot: u64, from_ns: u128) -> Option<u128> {
         if slot >= self.slots {
             return None;

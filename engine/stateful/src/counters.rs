@@ -124,7 +124,7 @@ counters! {
 /// Arrival gaps of a side that a worker keeps.
 const GAPS: usize = 256;
 
-/// How many there are.
+/// Number of counters.
 pub const COUNTS: usize = COUNTERS.len();
 
 /// The counters of one side of a template in one worker.
@@ -132,13 +132,13 @@ pub const COUNTS: usize = COUNTERS.len();
 pub struct Counters {
     counts: [Counter; COUNTS],
     open: Counter,
-    /// Of `counts`, what was counted in the warm-up, once that is over.
+    /// The part of `counts` that was counted in the warm-up, once that is over.
     warmup: [Counter; COUNTS],
     /// The warm-up lasts.
     warming: AtomicBool,
     /// Counters of the program, in their order, with what of each was counted in the warm-up.
     programs: Box<[(Counter, Counter)]>,
-    /// Of packets of flows.
+    /// Arrivals of packets of flows.
     last: LastArrival,
     gaps: Gaps,
     connect_times: Option<Box<Times>>,
@@ -162,7 +162,7 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Those with a histogram of connect times, one of round trips, and this many counters of a program.
+    /// Counters, with a histogram of connect times, one of round trips, and this many counters of a program.
     pub fn new(connects: bool, round_trips: bool, programs: usize) -> Self {
         let times = |so: bool| so.then(Box::<Times>::default);
         let programs = (0..programs).map(|_| Default::default()).collect();
@@ -273,7 +273,7 @@ impl Counters {
         self.add(count, 1);
     }
 
-    /// What was counted.
+    /// Value of a counter.
     #[inline]
     pub fn get(&self, count: Count) -> u64 {
         self.counts[count as usize].get()

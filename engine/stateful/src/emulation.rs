@@ -12,22 +12,22 @@ use crate::{
     tuples::{self, Dealing, Draw, Share, TupleError, Tuples},
 };
 
-/// A flow that begins later than this after its time is late, unless another time is given.
+/// A flow that starts later than this after its time is late, unless another time is given.
 const LATE_NS: u64 = 1_000_000;
-/// Flows that begin in one iteration of the worker: what has arrived must be read in between...
+/// Flows that start in one iteration of the worker: what has arrived must be read in between...
 const MOST_NEW: usize = 32;
 /// ...and if what flows had to send did not all leave: those that are open go before new ones, which must not wait for ever.
 const MOST_NEW_BEHIND: usize = 1;
-/// Number of flows that begin together: until the first does, its entry of the table has come from memory.
+/// Number of flows that start together: until the first does, its entry of the table has come from memory.
 const TOGETHER: usize = 16;
 
 /// Why a scenario cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmulationError {
-    /// Its rates.
+    /// The rates of templates are wrong.
     #[error(transparent)]
     Timing(#[from] TimingError),
-    /// Its addresses.
+    /// The addresses of templates are wrong.
     #[error(transparent)]
     Tuples(#[from] TupleError),
     /// A worker would have none of the flows of a template that may be open, and wait for ever.
@@ -37,7 +37,7 @@ pub enum EmulationError {
         template: usize,
         /// Flows at a time.
         most: u64,
-        /// Of all engines together.
+        /// Workers of all engines together.
         workers: u64,
     },
 }
@@ -61,26 +61,26 @@ pub type OwnsReplies = dyn Fn(usize, u16, &tuples::Tuple) -> bool + Send;
 pub struct Emulation {
     scenario: Arc<Scenario>,
     stack: Stack,
-    /// Until the start.
+    /// The schedule before the start.
     prepared: Option<Arrivals>,
-    /// From then on.
+    /// The schedule after the start.
     arrivals: Option<Arrivals>,
     tuples: Tuples,
     share: Share,
     owned: Box<OwnsReplies>,
-    /// No flow begins from here on.
+    /// No flow starts from here on.
     end_ns: u64,
-    /// By template.
+    /// Limits of open flows, by template.
     limits: Box<[OpenLimit]>,
     /// Templates of which flows are held.
     holding: Vec<usize>,
-    /// A flow that begins later than this after its time is late.
+    /// A flow that starts later than this after its time is late.
     late_after_ns: u64,
-    /// Flows that are about to begin; none between iterations.
+    /// Flows that are about to start; none between iterations.
     openings: Vec<(Opening, Draw)>,
 }
 
-/// Of a template: flows of this worker that may be open at a time.
+/// Maximum of a template's open flows on this worker.
 #[derive(Clone, Copy, Debug)]
 struct OpenLimit {
     /// `u64::MAX`: any number. One less: likewise, and flows are numbered as they begin, as programs of other templates open some.
@@ -89,7 +89,7 @@ struct OpenLimit {
     held: u64,
     /// Flows started, if there is a limit.
     started: u64,
-    /// Of those started, how many are only about to.
+    /// Started flows that are not open yet.
     opening: u64,
 }
 
@@ -130,7 +130,7 @@ impl Emulation {
         now_ns: u64,
     ) -> Result<Self, EmulationError> {
         let templates = scenario.templates.iter().map(|template| {
-            // One without clients here begins no flows.
+            // A template without clients on this engine starts no flows.
             let clients = if template.client.is_some() { template.clients.as_slice() } else { &[] };
             (clients, template.servers.as_slice())
         });
@@ -211,13 +211,13 @@ impl Emulation {
         self.stack.receive_handed(port, frame, now_ns)
     }
 
-    /// A flow that begins so long after its time is late.
+    /// A flow that starts later than this after its time is late.
     #[must_use]
     pub fn late_after(self, late_after_ns: u64) -> Self {
         Self { late_after_ns, ..self }
     }
 
-    /// Flows that begin from now on are recorded. Takes all memory that this needs.
+    /// Flows that start from now on are recorded. Takes all memory that this needs.
     pub fn record(&mut self, recorder: Recorder) {
         self.stack.record(recorder);
     }
@@ -244,7 +244,7 @@ impl Emulation {
         }
     }
 
-    /// No flow begins from this instant on; those that are open go on.
+    /// No flow starts from this instant on; those that are open go on.
     pub fn stop(&mut self, at_ns: u64) {
         self.end_ns = self.end_ns.min(at_ns);
     }
@@ -269,14 +269,14 @@ impl Emulation {
         }
     }
 
-    /// From an instant on templates have other rates: those of a row made with [`Emulation::row`].
+    /// From an instant on templates have other rates: those of a schedule made with [`Emulation::row`].
     pub fn change_rates(&mut self, at_ns: u64, row: Box<Arrivals>) {
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.change_rates(at_ns, row);
         }
     }
 
-    /// A row that is over, to be freed.
+    /// A schedule that is over, to be freed.
     pub fn over(&mut self) -> Option<Box<Arrivals>> {
         self.arrivals.as_mut()?.over()
     }
@@ -300,7 +300,7 @@ impl Emulation {
     }
 
     /// Time goes on: timers, and flows that are due by an instant up to which it is known whether they are to begin. Whether
-    /// anything happened. Fewer flows begin while the worker is behind with what others have to send.
+    /// anything happened. Fewer flows start while the worker is behind with what others have to send.
     pub fn advance(&mut self, now_ns: u64, known_ns: u64, behind: bool) -> bool {
         let happened = self.stack.advance(now_ns);
         let most = if behind { MOST_NEW_BEHIND } else { MOST_NEW };
@@ -387,7 +387,7 @@ impl Emulation {
                 && self.stack.open_flows(template, true) + self.limits[template].opening < self.limits[template].most
             {
                 self.limits[template].held -= 1;
-                // It is not late: it waited for others to end.
+                // The flow is not late: it waited for others to end.
                 self.open_limited(template, now_ns, now_ns);
                 left -= 1;
             }
@@ -424,7 +424,7 @@ impl Emulation {
         }
     }
 
-    /// Those that are about to begin begin.
+    /// Opens the flows that are about to start.
     fn open_all(&mut self, now_ns: u64) {
         for (opening, draw) in &mut self.openings {
             let template = opening.template();
@@ -477,7 +477,7 @@ impl Emulation {
         arrival.into_iter().chain(self.stack.next_due_ns()).min()
     }
 
-    /// Whether flows may still begin.
+    /// Whether flows may still start.
     pub fn begins(&self) -> bool {
         let next = self.arrivals.as_ref().and_then(Arrivals::next_due_ns);
         !self.holding.is_empty() || next.is_some_and(|due| due < self.end_ns)

@@ -107,13 +107,13 @@ struct End {
     tags: Tags,
     /// Around what it sends: the tags, and the tunnel in them.
     encap: Encap,
-    /// Of what it sends: `Up` is the clients' end, `Down` the servers'.
+    /// Direction of what the end sends: `Up` is the clients' end, `Down` the servers'.
     sends: Way,
     /// MAC that it sends to; none: the flow knows it.
     next_hop: Option<[u8; 6]>,
     /// MAC that frames in its tunnels go to; none: the flow knows it.
     inner_gateway: Option<[u8; 6]>,
-    /// Of the side of the first template that has it.
+    /// Counters of the side of the first template that has the pool.
     counters: Arc<Counters>,
 }
 
@@ -149,7 +149,7 @@ impl End {
         self.is_at(destination) && (self.sends == Way::Up || near(source))
     }
 
-    /// Of what it receives.
+    /// Direction of what the end receives.
     #[inline]
     fn receives(&self) -> Way {
         if self.sends == Way::Up { Way::Down } else { Way::Up }
@@ -168,7 +168,7 @@ impl End {
         })
     }
 
-    /// As which it counts what it does not take.
+    /// Counters of packets that the end does not take.
     fn counts(&self) -> Option<(Count, Count)> {
         self.tunnels.map(|tunnels| tunnels.kind.tunnelling().counts())
     }
@@ -193,7 +193,7 @@ struct Clients {
 #[derive(Clone, Copy, Debug)]
 struct Request {
     end: usize,
-    /// Of the answer.
+    /// MACs of the answer.
     macs: [u8; MACS],
     source: Address,
     destination: Address,
@@ -205,7 +205,7 @@ struct Request {
 #[derive(Debug, Default)]
 struct Port {
     ends: Vec<End>,
-    /// In ascending order.
+    /// Clients in ascending order of addresses.
     clients: Vec<Clients>,
     /// Some end has tunnels.
     tunnelled: bool,
@@ -221,23 +221,23 @@ struct Port {
     requests: Vec<Request>,
 }
 
-/// What a frame is to a port's envelopes.
+/// Result of removing the envelope of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival<'a> {
-    /// It came through no tunnel, and goes on as it is.
+    /// The frame came through no tunnel, and is received as it is.
     Plain,
-    /// Nothing is to be done with it any more.
+    /// The frame is handled.
     Done,
-    /// It came through the tunnel of its client: a frame as it would have come without.
+    /// The frame within the tunnel of its client, as it would have come without.
     Inner(&'a [u8]),
 }
 
 /// All envelopes of a scenario, as a worker has them.
 #[derive(Debug)]
 pub struct Envelopes {
-    /// By their index in the engine.
+    /// Ports, by index in the engine.
     ports: Vec<Port>,
-    /// What came last.
+    /// The frame that was received last, without its envelope.
     inner: Vec<u8>,
 }
 
@@ -309,7 +309,7 @@ impl Envelopes {
         }
     }
 
-    /// Whether a port has any.
+    /// Whether a port has envelopes.
     #[inline]
     pub fn are_on(&self, port: usize) -> bool {
         self.ports[port].has_ends()
@@ -338,7 +338,7 @@ impl Envelopes {
         !self.ports[port].requests.is_empty()
     }
 
-    /// Whether they are on any.
+    /// Whether requests are to be answered on any port.
     #[inline]
     pub fn owes_any(&self) -> bool {
         self.ports.iter().any(|port| !port.requests.is_empty())
@@ -581,7 +581,7 @@ impl Port {
         let client = end.client(end.sends, source, destination)?;
         let ports = packet.get(header..)?.first_chunk::<4>().map_or(0, |ports| u32::from_be_bytes(*ports));
         let (low, high) = (source.0 ^ destination.0.rotate_left(37), u64::from(ports));
-        // Of the endpoints.
+        // The hash of the endpoints.
         let hash = mix(low as u64 ^ mix((low >> 64) as u64 ^ mix(high)));
         let near = tunnels.near_end(client);
         let (source, destination) = match end.sends {
@@ -647,7 +647,7 @@ fn read<'a>(frame: &'a [u8], headers: &Headers, kind: &Kind) -> Result<Option<(M
         Over::Udp(port) => (UDP, Some(port)),
         Over::Ip(protocol) => (protocol, None),
         Over::Link(_) => {
-            // What follows the packet is padding.
+            // Bytes behind the packet are padding.
             let message = frame.get(headers.link.end..headers.packet_end(frame)).ok_or(Malformed)?;
             return Ok(Some((kind.tunnelling().read(message)?, 0)));
         }
@@ -673,7 +673,7 @@ fn read<'a>(frame: &'a [u8], headers: &Headers, kind: &Kind) -> Result<Option<(M
         return Ok(Some((kind.tunnelling().read(body)?, 0)));
     }
     let pseudo = pseudo_header(headers.source(frame), headers.destination(frame), UDP, body.len());
-    // It may have no checksum: RFC 768, and over IPv6 as tunnels may (RFC 6935).
+    // The datagram may have no checksum: RFC 768, and over IPv6 as tunnels may (RFC 6935).
     let datagram = Datagram::read(body, pseudo, false).map_err(|_| Malformed)?;
     Ok(Some((kind.tunnelling().read(datagram.payload)?, datagram.source_port)))
 }

@@ -61,7 +61,7 @@ impl FieldPath {
 }
 
 impl From<&'static str> for FieldPath {
-    /// Of fields that are separated by dots.
+    /// A path of fields that are separated by dots.
     fn from(names: &'static str) -> Self {
         Self(names.split_terminator('.').map(|name| Segment::Field(name.into())).collect())
     }

@@ -22,17 +22,17 @@ pub enum State {
     Closing,
     LastAck,
     TimeWait,
-    /// Of UDP.
+    /// A flow of UDP.
     Datagrams,
 }
 
-/// What is so of a flow: bits of `Flow::flags`.
+/// Flags of a flow: bits of `Flow::flags`.
 pub mod is {
     /// The end that connects.
     pub const CLIENT: u32 = 1;
     /// The upper bits of its addresses are beside.
     pub const V6: u32 = 1 << 1;
-    /// In the queue of those with something to send.
+    /// In the queue of flows with something to send.
     pub const READY: u32 = 1 << 2;
     /// May have something to send.
     pub const OUTPUT: u32 = 1 << 3;
@@ -56,7 +56,7 @@ pub mod is {
     pub const TIMESTAMPS: u32 = 1 << 12;
     /// Selective acknowledgements were agreed on.
     pub const SACK: u32 = 1 << 13;
-    /// Of UDP, with the same bit: clients have received nothing from their servers, and servers have sent nothing yet.
+    /// Flag of UDP flows, with the same bit: clients have received nothing from their servers, and servers have sent nothing yet.
     pub const SILENT: u32 = SACK;
     /// Congestion notification was agreed on.
     pub const ECN: u32 = 1 << 14;
@@ -72,7 +72,7 @@ pub mod is {
     pub const PERSIST: u32 = 1 << 19;
     /// In fast recovery until `recover` is acknowledged.
     pub const RECOVERY: u32 = 1 << 20;
-    /// After a time-out, until `recover` is acknowledged.
+    /// After a timeout, until `recover` is acknowledged.
     pub const LOSS: u32 = 1 << 21;
     /// `wait_at` is a tail loss probe's.
     pub const PROBE: u32 = 1 << 22;
@@ -86,25 +86,25 @@ pub mod is {
     pub const OPEN: u32 = 1 << 26;
     /// The congestion window was what limited the last flight.
     pub const LIMITED: u32 = 1 << 27;
-    /// Whether a time-out was spurious is being found out (RFC 5682): after the first acknowledgement.
+    /// Whether a timeout was spurious is being found out (RFC 5682): after the first acknowledgement.
     pub const FRTO: u32 = 1 << 28;
     /// The program was notified that the peer has closed.
     pub const PEER_CLOSED_REPORTED: u32 = 1 << 29;
     /// The reordering timer runs (RFC 8985 section 6.2).
     pub const REORDER: u32 = 1 << 30;
-    /// Of UDP.
+    /// The flow is of UDP.
     pub const UDP: u32 = 1 << 31;
 
     /// A deadline counts.
     pub const TIMED_AT_ALL: u32 = WAITING | ACK_LATER | PROGRAM_WAITS;
-    /// It has something to send.
+    /// The flow has something to send.
     pub const OWES: u32 = OUTPUT | ACK_NOW | RESET | KEEPALIVE;
 }
 
 /// Data that is queued to be sent: a payload, once or several times in a row, from a sequence number on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Piece {
-    /// Of the first byte.
+    /// Sequence number of the first byte.
     pub seq: u32,
     /// Index in the scenario.
     pub payload: u16,
@@ -118,7 +118,7 @@ pub const PART: u64 = 1 << 28;
 /// a multiple of the pattern's length lies between them.
 pub const PARTS: u64 = u16::MAX as u64 / PATTERN * PATTERN;
 
-/// One end.
+/// One end of a flow.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 #[expect(missing_docs, reason = "TCP's variables have the names of the RFCs")]
@@ -126,11 +126,11 @@ pub struct Flow {
     // First line: which flow it is, and its timers.
     /// IPv4 address, or of an IPv6 address what is not beside (see `stack/addresses.rs`).
     pub local: u32,
-    /// The same.
+    /// Lower 32 bits of the remote address.
     pub remote: u32,
     pub local_port: u16,
     pub remote_port: u16,
-    /// Its entry in the wheel.
+    /// Node in the timer wheel.
     pub link: Link,
     /// The next with something to send.
     pub ready_next: u32,
@@ -141,12 +141,12 @@ pub struct Flow {
     /// Tick: of the program. Of one that sends a payload of more than 2^16 parts: the upper bits of how many are queued.
     pub program_at: u32,
     pub flags: u32,
-    /// Of a template: twice its index in the scenario, and 1 more for servers.
+    /// Side of a template: twice the template's index in the scenario, and 1 more for servers.
     pub side: u16,
     pub state: State,
-    /// Time-outs in a row.
+    /// Timeouts in a row.
     pub backoff: u8,
-    /// Of the station that sends to it on the link.
+    /// MAC of the station that sends to it on the link.
     pub remote_mac: [u8; 6],
     /// Shift of the peer's window, and of ours in the upper half.
     pub scales: u8,
@@ -176,8 +176,7 @@ pub struct Flow {
     /// Smoothed round trip and its variation in microseconds (of 1024 ns); 0 before the first.
     pub srtt: u32,
     pub rttvar: u32,
-    /// Of the segment that is timed. While nothing is in flight, and of UDP: laps until the transport's deadline (see
-    /// `wait_long`).
+    /// Sequence number of the timed segment. While nothing is in flight, and of UDP: laps until the transport's deadline (see `wait_long`).
     pub rtt_seq: u32,
     pub rtt_at: u32,
     /// What fits into a segment with the peer, options of every segment not counted.
@@ -191,7 +190,7 @@ pub struct Flow {
     pub ts_recent_at: u16,
     /// When a segment without data that is not acceptable was answered last (`Instant::moments`); 0: never.
     pub answered_at: u16,
-    /// Of the template's flows.
+    /// Number of the flow among its template's.
     pub number: u64,
     /// CUBIC: the window before the last reduction, in bytes. Until the handshake is over: the tick at which it began, its lower
     /// bits...
@@ -210,7 +209,7 @@ pub struct Flow {
     /// Bytes or datagrams since the last clear.
     pub received: u64,
     pub pieces: [Piece; 2],
-    /// Behind the last byte queued.
+    /// Sequence number behind the last byte queued.
     pub snd_end: u32,
     pub piece_count: u8,
     /// Probes without an answer: of keepalive, or of a window.
@@ -277,13 +276,13 @@ impl Flow {
         part: 0,
     };
 
-    /// Whether all of these are so.
+    /// Whether all of these flags are set.
     #[inline]
     pub fn has(&self, flags: u32) -> bool {
         self.flags & flags == flags
     }
 
-    /// Whether any of these is so.
+    /// Whether any of these flags is set.
     #[inline]
     pub fn any(&self, flags: u32) -> bool {
         self.flags & flags != 0

@@ -5,7 +5,7 @@ use spate_net::{Address, AddressRanges};
 /// Sources whose packets of no open flow are dropped and counted as [`IgnoredPackets`](crate::Count::IgnoredPackets).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IgnoredSources {
-    /// In ascending order.
+    /// MACs in ascending order.
     macs: Box<[[u8; 6]]>,
     ranges: AddressRanges,
 }

@@ -44,7 +44,7 @@
 //!     program::{Programs, check},
 //! };
 //!
-//! // A client that waits for 100 bytes, and a server that sends none: found before a flow begins.
+//! // A client that waits for 100 bytes, and a server that sends none: found before a flow starts.
 //! let program = |steps: Vec<_>| Program { instructions: steps.into(), counters: Box::default() };
 //! let client = program(vec![Connect, Send { payload: 0, wait: false }, Receive { bytes: 100, clear: false }]);
 //! let server = program(vec![Accept, Receive { bytes: 64, clear: false }, Close]);

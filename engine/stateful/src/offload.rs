@@ -6,9 +6,9 @@ pub use spate_net::offload::{Finish, Layers};
 /// What a device does; nothing by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offloads {
-    /// It is to complete the checksums of IPv4, TCP and UDP in all that it sends.
+    /// Whether the device completes the checksums of IPv4, TCP and UDP in all that it sends.
     pub checksums: bool,
-    /// It cuts frames of TCP into segments, and completes the checksums of these.
+    /// How the device cuts frames of TCP into segments, of which it completes the checksums; none: it does not.
     pub cut: Option<Cut>,
 }
 
@@ -19,6 +19,6 @@ pub struct Cut {
     pub longest_frame: u32,
     /// Bytes without FCS of the longest frame that it makes.
     pub longest_segment: u32,
-    /// Those of IPv6 too.
+    /// Whether the device segments IPv6, too.
     pub v6: bool,
 }

@@ -31,7 +31,7 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Those bytes.
+    /// A payload of these bytes.
     pub fn bytes(bytes: impl Into<Box<[u8]>>) -> Self {
         Self::of(Literal::new(bytes.into()))
     }
@@ -51,7 +51,7 @@ impl Payload {
         payload
     }
 
-    /// The same with fields instead of its former ones; later ones overwrite earlier ones.
+    /// The payload with fields instead of its former ones; later ones overwrite earlier ones.
     ///
     /// # Errors
     /// If a field has no width or does not lie within.
@@ -89,7 +89,7 @@ impl Payload {
         self.fill_part(flow, offset, out)
     }
 
-    /// The same for a part of it, or if it has fields.
+    /// Fills a part of a piece, or a piece with fields.
     fn fill_part(&self, flow: u64, offset: u64, out: &mut [u8]) -> u16 {
         let total = self.content.fill(flow, offset, out);
         if self.fields.is_empty() { fold(total) } else { self.fields.fill(flow, offset, out, total) }

@@ -16,21 +16,21 @@ pub struct Pool {
     last_offset: u128,
     order: Order,
     part: Part,
-    /// Of the part's last address: how manieth of the part it is, from 0.
+    /// Index within the part of its last address, from 0.
     part_last: u128,
     /// MAC of the client with offset 0; that of offset n is n higher. None: the port's own for all.
     pub first_mac: Option<[u8; 6]>,
-    /// Of its clients.
+    /// Source ports of its clients.
     pub source_ports: SourcePorts,
     /// Which its clients' packets pass through, each through its own; none: they pass as they are.
     pub tunnels: Option<Tunnels>,
     /// Their VLAN and gateway.
     pub access: Access,
-    /// Its addresses may be multicast: frames to one go to the group's MAC, and ports of its templates take frames to and from one.
+    /// Whether addresses may be multicast: frames to one go to the group's MAC, and ports of its templates take frames to and from one.
     pub allow_multicast: bool,
 }
 
-/// In which order addresses are taken.
+/// Order in which addresses are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// From the first to the last, and again.
@@ -38,7 +38,7 @@ pub enum Order {
     Sequential,
     /// Shuffled: each once, and again in the same order. Equal seeds shuffle pools of equal length equally.
     Random {
-        /// Of the shuffle.
+        /// Seed of the shuffle.
         seed: u64,
     },
 }
@@ -46,14 +46,14 @@ pub enum Order {
 /// Which of a pool's addresses are an engine's own: those at offsets `index`, `index + of`, `index + 2 of`, ...
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Below `of`.
+    /// Index of the part, below `of`.
     pub index: u32,
-    /// How many parts there are; at least 1.
+    /// Number of parts; at least 1.
     pub of: u32,
 }
 
 impl Part {
-    /// All of them.
+    /// The whole pool.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
     /// Whether an offset is in the part.
@@ -68,17 +68,17 @@ impl Part {
 pub struct WeightedPool {
     /// Index in `Scenario::pools`.
     pub pool: usize,
-    /// At least 1.
+    /// Weight; at least 1.
     pub weight: u32,
 }
 
 /// Why there is no such pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// One end is of IPv4, the other of IPv6.
+    /// First and last address are of different families.
     #[error("first and last are of different families; give both as IPv4 or both as IPv6")]
     Families,
-    /// Nothing lies between.
+    /// The last address is before the first.
     #[error("last is before first; swap them")]
     Reversed,
 }
@@ -123,7 +123,7 @@ impl Pool {
         self.first.group_mac().and(self.address(self.last_offset).group_mac()).is_some()
     }
 
-    /// The same pool, of which a part is an engine's own.
+    /// The pool, of which a part is an engine's own.
     #[must_use]
     pub fn part_of(&self, part: Part) -> Self {
         let behind = self.last_offset.saturating_sub(part.index.into());
@@ -135,7 +135,7 @@ impl Pool {
         Some(self.part.index.into()).filter(|first| *first <= self.last_offset)
     }
 
-    /// Which addresses are the engine's own.
+    /// The engine's part of the addresses.
     #[inline]
     pub fn part(&self) -> Part {
         self.part
@@ -189,7 +189,7 @@ impl Pool {
         self.tunnels.is_some() || self.access.tags.is_some() || self.access.gateway.is_some()
     }
 
-    /// Whether both have an address.
+    /// Whether both pools have a common address.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.contains(other.first).is_some() || other.contains(self.first).is_some()
     }
@@ -254,11 +254,11 @@ impl Pool {
 /// Which source ports a client takes: from its start on, one after the other from `lowest` to `highest` and around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourcePorts {
-    /// Where clients start.
+    /// Port of a client's first flow.
     pub start: Start,
-    /// Not 0.
+    /// Lowest port; not 0.
     pub lowest: u16,
-    /// Not below the lowest.
+    /// Highest port; not below the lowest.
     pub highest: u16,
 }
 
@@ -269,9 +269,9 @@ pub enum Start {
     Hashed,
     /// The client at offset n at `first + n * step` modulo 65536; what is not between lowest and highest is moved there.
     Stepped {
-        /// Of offset 0.
+        /// First port of the address at offset 0.
         first: u16,
-        /// From one offset to the next.
+        /// Difference from one offset to the next.
         step: u16,
     },
 }
@@ -284,7 +284,7 @@ impl Default for SourcePorts {
 }
 
 impl SourcePorts {
-    /// How many ports a client has.
+    /// Number of ports of a client.
     #[inline]
     pub fn count(&self) -> u32 {
         u32::from(self.highest) - u32::from(self.lowest) + 1

@@ -26,7 +26,7 @@ pub const VARIABLES: usize = 4;
 /// Instructions of one side; the flow is closed behind the last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// From the first.
+    /// Instructions in order.
     pub instructions: Box<[Instruction]>,
     /// Names of the counters of `Instruction::Count`.
     pub counters: Box<[String]>,
@@ -84,7 +84,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// Whether it holds.
+    /// Whether the comparison holds.
     pub fn holds(self, left: i64, right: i64) -> bool {
         match self {
             Self::Equal => left == right,

@@ -32,7 +32,7 @@ pub enum End {
     IdleTimeout,
     /// Our program ended it before it was established.
     Abandoned,
-    /// It was still open when the run's drain was over.
+    /// The flow was still open when the run's drain was over.
     Aborted,
 }
 
@@ -75,13 +75,13 @@ impl End {
 pub struct Record {
     /// The endpoints.
     pub tuple: Tuple,
-    /// Of the template's flows on this side.
+    /// Number of the flow among those of the template's side.
     pub number: u64,
     /// Index in the scenario, at the end.
     pub template: u16,
     /// The end that connects.
     pub client: bool,
-    /// Of UDP.
+    /// Whether the flow is of UDP; else of TCP.
     pub udp: bool,
     /// Why it ended.
     pub end: End,
@@ -91,7 +91,7 @@ pub struct Record {
     pub established_ns: Option<u64>,
     /// The first byte of data came.
     pub first_byte_ns: Option<u64>,
-    /// It ended; TIME-WAIT comes after that.
+    /// When the flow ended; TIME-WAIT comes after that.
     pub end_ns: u64,
     /// Bytes of data sent for the first time.
     pub sent_bytes: u64,
@@ -108,7 +108,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// The same by another clock.
+    /// The record with its times by another clock.
     pub fn by(self, clock: impl Fn(u64) -> u64) -> Self {
         Self {
             start_ns: clock(self.start_ns),
@@ -123,7 +123,7 @@ impl Record {
 /// Which flows are recorded, and where their records go.
 #[derive(Debug)]
 pub struct Recorder {
-    /// One flow in this many, by a hash of addresses and ports that is the same at both ends; at least 1.
+    /// One flow of this many is recorded, by a hash of addresses and ports that is the same at both ends; at least 1.
     pub one_in: u32,
     /// When it is full, records are dropped and counted.
     pub out: Producer<Record>,
@@ -138,16 +138,16 @@ impl Recorder {
     }
 }
 
-/// Of an account: no such time yet.
+/// Time of an account: not yet.
 const NEVER: u64 = u64::MAX;
 
-/// What is kept of a flow until it ends.
+/// State of a flow's record until the flow ends.
 #[derive(Clone, Debug)]
 struct Account {
     start_ns: u64,
     established_ns: u64,
     first_byte_ns: u64,
-    /// As `SUMMED`.
+    /// Sums, as in `SUMMED`.
     sums: [u64; SUMMED.len()],
     recorded: bool,
     /// Keepalive has given it up: RST follows.
@@ -202,13 +202,13 @@ const CAUSES: [(Count, End); 6] = [
 #[derive(Debug)]
 pub(crate) struct Records {
     recorder: Recorder,
-    /// By flow.
+    /// Accounts, by flow.
     accounts: Box<[Account]>,
     /// What was counted before, as `SUMMED` and `CAUSES`.
     sums: [u64; SUMMED.len()],
     causes: [u64; CAUSES.len()],
     keepalive_drops: u64,
-    /// What ends now is cut off.
+    /// Whether flows that end now are aborted.
     cutting: bool,
 }
 
@@ -240,7 +240,7 @@ impl Records {
         self.cutting = cutting;
     }
 
-    /// A flow begins, whose tuple has these hashes as either end sees it.
+    /// A flow starts; its tuple has these hashes as either end sees it.
     pub(crate) fn begin(&mut self, index: u32, hashes: (u32, u32), now_ns: u64) {
         let recorded = self.recorder.takes(hashes);
         self.accounts[index as usize] = Account { start_ns: now_ns, recorded, ..Account::NONE };
@@ -259,7 +259,7 @@ impl Records {
         self.keepalive_drops = counters.get(Count::KeepaliveDrops);
     }
 
-    /// It has worked for a flow since `before`.
+    /// Updates the account of a flow that the stack has worked for since `before`.
     pub(crate) fn after(&mut self, index: u32, udp: bool, established: bool, counters: &Counters, now_ns: u64) {
         let account = &mut self.accounts[index as usize];
         let summed = if udp { &SUMMED_UDP } else { &SUMMED };

@@ -8,14 +8,14 @@ use crate::{
 /// All stateful traffic of a plan, as every worker has it.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What programs send.
+    /// Payloads of programs.
     pub payloads: Vec<Payload>,
     /// Addresses. Of pools of clients the engine's own are taken; of pools of servers all are connected to, and the engine's own are
     /// answered for.
     pub pools: Vec<Pool>,
     /// In order: the first whose servers match a new flow serves it.
     pub templates: Vec<Template>,
-    /// Of a worker, each side of a flow counted for itself.
+    /// Maximum of a worker's flows, each side of a flow counted for itself.
     pub most_flows: usize,
     /// How rates rise at the start.
     pub ramp_up: arrivals::RampUp,
@@ -44,7 +44,7 @@ impl Scenario {
     pub fn opened(&self) -> impl Iterator<Item = usize> {
         let programs = self.templates.iter().filter_map(|template| template.client.as_ref());
         let instructions = programs.flat_map(|client| &client.program.instructions);
-        // What names no template opens one that is named elsewhere.
+        // An instruction without a template opens one that another instruction names.
         let named = instructions.filter_map(|instruction| instruction.effects().opens).flat_map(Opens::named);
         named.map(|template| template as usize)
     }
@@ -82,7 +82,7 @@ pub struct Template {
     pub name: String,
     /// Templates counted together have the same.
     pub group: String,
-    /// Of its flows.
+    /// Protocol of its flows.
     pub protocol: Protocol,
     /// Servers listen on it.
     pub destination_port: u16,
@@ -94,9 +94,9 @@ pub struct Template {
     pub client: Option<Client>,
     /// Its servers, if they are emulated here.
     pub server: Option<Server>,
-    /// Its clients and its servers are on one loopback port: frames arrive as they are sent.
+    /// Whether clients and servers are on one loopback port: frames arrive as they are sent.
     pub looped: bool,
-    /// Of random delays and random addresses.
+    /// Seed of random delays and random addresses.
     pub seed: u64,
     /// Round trips of messages are measured.
     pub latency: bool,
@@ -122,7 +122,7 @@ impl Template {
 pub struct Client {
     /// Index of the engine's port.
     pub port: usize,
-    /// What a client does.
+    /// Program of the clients.
     pub program: Program,
     /// Its transport's settings.
     pub tunables: Tunables,
@@ -139,7 +139,7 @@ pub struct Client {
 pub struct Server {
     /// Index of the engine's port.
     pub port: usize,
-    /// What a server does.
+    /// Program of the servers.
     pub program: Program,
     /// Its transport's settings.
     pub tunables: Tunables,
@@ -175,7 +175,7 @@ pub struct Tunables {
     pub duplicate_ack_threshold: u8,
     /// Longest that an acknowledgement waits; 0: not at all.
     pub delayed_ack_ns: u64,
-    /// Lowest retransmission time-out.
+    /// Lowest retransmission timeout.
     pub minimum_rto_ns: u64,
     /// A handshake that takes longer fails.
     pub connect_timeout_ns: u64,

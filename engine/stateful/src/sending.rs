@@ -17,7 +17,7 @@ const LONGEST: u32 = 1 << 30;
 pub struct Backlog([Piece; MORE]);
 
 impl Backlog {
-    /// None.
+    /// An empty queue.
     pub const NOTHING: Self = Self([Piece { seq: 0, payload: 0, part: 0 }; MORE]);
 }
 
@@ -26,7 +26,7 @@ impl Backlog {
 pub enum NoRoom {
     /// The peer must acknowledge something first.
     Full,
-    /// No slot of the slab is left.
+    /// The slab has no free slot.
     Exhausted,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A fixed number of slots, taken and freed in constant time and addressed by a 32-bit index.
 
-/// No slot.
+/// Index of no slot.
 pub const NONE: u32 = u32::MAX;
 /// Slots, at most: the wheel has the upper bit of an index for something else.
 pub const MOST: usize = 1 << 31;
@@ -10,7 +10,7 @@ pub const MOST: usize = 1 << 31;
 #[derive(Debug)]
 pub struct Slab<T> {
     slots: Box<[T]>,
-    /// Of a free slot: the next free one. Kept apart from the slots, so that the free ones stay out of the caches.
+    /// By free slot: the next free one. It is apart from the slots, so that these stay out of the caches while they are free.
     free: Box<[u32]>,
     /// How many of `free`, from its start, are free indices.
     left: usize,
@@ -43,7 +43,7 @@ impl<T> Slab<T> {
         self.left += 1;
     }
 
-    /// What is in a slot, if there is such.
+    /// The value in a slot, if there is one.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&T> {
         self.slots.get(index as usize)

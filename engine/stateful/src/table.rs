@@ -28,7 +28,7 @@ impl Table {
         Self { cells: vec![EMPTY; Self::cells(flows, spare)].into(), len: 0, most: flows }
     }
 
-    /// One more at least: a search ends at one that is empty.
+    /// Number of cells: at least one more than flows, as a search ends at an empty one.
     const fn cells(flows: usize, spare: usize) -> usize {
         flows + spare + 1
     }
@@ -38,12 +38,12 @@ impl Table {
         Self::cells(flows, spare) * size_of::<Cell>()
     }
 
-    /// How many it holds.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it holds none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -61,7 +61,7 @@ impl Table {
         if at + 1 == self.cells.len() { 0 } else { at + 1 }
     }
 
-    /// How many cells behind another one is.
+    /// Distance from another cell to this one.
     #[inline]
     fn behind(&self, at: usize, other: usize) -> usize {
         if at < other { at + self.cells.len() - other } else { at - other }
@@ -134,7 +134,7 @@ impl Table {
             if cell.index == NONE {
                 break;
             }
-            // It may move into the hole if it does not lie before its own start there.
+            // The entry may move into the hole if that is not before the start of its search.
             if self.behind(at, self.home(cell.hash)) >= self.behind(at, hole) {
                 self.cells[hole] = cell;
                 hole = at;

@@ -9,7 +9,7 @@ use crate::wheel;
 /// Flows that end together.
 pub(crate) const BATCH: usize = 16;
 
-/// One that ends at a tick, unless something has happened to it since.
+/// A flow that ends at a tick, unless something has happened to it since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) index: u32,
@@ -28,7 +28,7 @@ pub(crate) struct TimeWaits {
 }
 
 impl TimeWaits {
-    /// For up to this many flows.
+    /// A queue for up to this many flows.
     pub(crate) fn new(flows: usize) -> Self {
         Self { entries: VecDeque::with_capacity(flows), most: flows, fetched: 0, found: 0 }
     }
@@ -70,7 +70,7 @@ impl TimeWaits {
         count
     }
 
-    /// Has the flows fetched that end after the next batch, and what finds those that end before.
+    /// Fetches the flows that end after the next batch into the CPU's caches, and what finds those that end before.
     #[inline]
     pub(crate) fn look_ahead(&mut self, mut fetch: impl FnMut(u32), mut find: impl FnMut(u32)) {
         while self.found < BATCH.min(self.entries.len()) {

@@ -20,7 +20,7 @@ use vxlan::Vxlan;
 pub enum Way {
     /// From clients.
     Up,
-    /// To clients.
+    /// Towards clients.
     Down,
 }
 
@@ -41,7 +41,7 @@ pub struct Tunnels {
     pub step: u32,
     /// Servers that are emulated here are behind the remote end, for which their port stands.
     pub mirror: bool,
-    /// By which protocol.
+    /// Protocol of the tunnels.
     pub kind: Kind,
 }
 
@@ -80,7 +80,7 @@ impl Kind {
     }
 }
 
-/// What a tunnel's own header follows.
+/// Protocol below a tunnel's own header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
     /// UDP, to this port.
@@ -91,12 +91,12 @@ pub(crate) enum Over {
     Link(u16),
 }
 
-/// What differs from one protocol to another.
+/// Behavior of a tunnel protocol.
 pub(crate) trait Tunnelling {
-    /// What messages are sent over.
+    /// Protocol below the tunnel's own header.
     fn over(&self) -> Over;
 
-    /// What a message carries.
+    /// Payload of the tunnel.
     fn carries(&self) -> Carries;
 
     /// The MAC that frames of clients within go to, if frames are carried; none: the one that flows write.
@@ -104,7 +104,7 @@ pub(crate) trait Tunnelling {
         None
     }
 
-    /// Whether tunnels have identifiers. Those without are told apart by their ends.
+    /// Whether tunnels have identifiers. Those without are distinguished by their ends.
     fn has_id(&self) -> bool {
         true
     }
@@ -134,14 +134,14 @@ pub(crate) trait Tunnelling {
 pub(crate) enum Message<'a> {
     /// A packet or frame, in the tunnel with this identifier.
     Carried {
-        /// As it is on the wire, if it has one.
+        /// Identifier as it is on the wire, if there is one.
         id: Option<u32>,
         /// See [`Tunnelling::carries`].
         data: &'a [u8],
     },
-    /// It is to be answered.
+    /// A request that is to be answered.
     Request(Answer),
-    /// It is only counted.
+    /// A message that is only counted.
     Other(Count),
 }
 
@@ -155,7 +155,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Of the longest that is known.
+    /// Bytes of the longest answer.
     pub(crate) const BYTES: usize = 14;
 }
 
@@ -164,12 +164,12 @@ impl Answer {
 pub(crate) struct Malformed;
 
 impl Tunnels {
-    /// What stands around packets of one way.
+    /// Encapsulation of packets in a direction.
     pub fn encap(&self, way: Way) -> Encap {
         self.kind.tunnelling().encap(way, self.remote.is_v6())
     }
 
-    /// What they carry.
+    /// Payload of the tunnels.
     pub fn carries(&self) -> Carries {
         self.kind.tunnelling().carries()
     }

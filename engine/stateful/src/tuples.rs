@@ -43,24 +43,24 @@ const MOST_ENTRIES: u64 = 1 << 20;
 pub struct Share {
     /// Which it is, below `workers`: engines take turns, so that of P engines k has workers k, k + P, ...
     pub worker: u64,
-    /// Of how many.
+    /// Number of workers.
     pub workers: u64,
 }
 
 impl Share {
-    /// Of worker `worker` of `workers` in an engine, which has a part of the run.
+    /// The share of worker `worker` of `workers` in an engine that has a part of the run.
     pub fn of_engine(worker: u64, workers: u64, engine: Part) -> Self {
         let engines = u64::from(engine.of);
         Self { worker: u64::from(engine.index) + engines * worker, workers: engines * workers }
     }
 
-    /// Of the part of one of several engines.
+    /// The share within the part of one of several engines.
     pub(crate) fn within(self, engines: u64) -> Self {
         Self { worker: self.worker / engines, workers: (self.workers / engines).max(1) }
     }
 }
 
-/// How tuples are shared out.
+/// How tuples are shared by workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dealing {
     /// Worker w of W takes the numbers n = w modulo W: replies come to any worker, or there is one a port.
@@ -76,7 +76,7 @@ pub struct Tuple {
     pub client: Address,
     /// The server's address.
     pub server: Address,
-    /// From where.
+    /// Source port.
     pub source_port: u16,
 }
 
@@ -101,11 +101,11 @@ pub struct Tuples {
     pools: Vec<Pool>,
     clients: Vec<Clients>,
     servers: Vec<Mix>,
-    /// Client mix and server mix; none: no flows begin here.
+    /// Client mix and server mix; none: no flows start here.
     templates: Vec<Option<(usize, usize)>>,
     /// Client mix of the flows that programs open; none: none are.
     opened: Vec<Option<usize>>,
-    /// Of the engine's clients.
+    /// Share of the engine's clients.
     here: Share,
     dealing: Dealing,
     exhausted: u64,
@@ -117,26 +117,26 @@ pub struct Tuples {
 pub struct TupleError {
     /// Its index.
     pub template: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: TupleProblem,
 }
 
-/// What is wrong with a template.
+/// Problem of a template's addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TupleProblem {
     /// Clients need servers to connect to.
     #[error("is empty; name the pools that clients connect to")]
     NoServers,
-    /// No such pool.
+    /// The pool does not exist.
     #[error("there is no pool {1}")]
     Unknown(&'static str, usize),
-    /// It would never be taken.
+    /// The pool would never be taken.
     #[error("a weight is 0; leave the pool out or give it a weight of at least 1")]
     Weightless(&'static str),
     /// The round would be too long.
     #[error("the weights add up to {1} without a common factor; use rounder ones, which add up to 65536 at most")]
     TooFine(&'static str, u64),
-    /// No flow can be of both.
+    /// Client and server are of different families.
     #[error("clients and servers are of different families; use pools of one family, or two templates")]
     Families,
     /// Some engine would have none.
@@ -149,7 +149,7 @@ pub enum TupleProblem {
         pool: usize,
         /// What it has.
         addresses: u64,
-        /// Those that share the run.
+        /// Engines that share the run.
         engines: u32,
     },
     /// Workers cannot share a client.
@@ -188,7 +188,7 @@ impl TupleError {
 /// Weighted pools in turn.
 #[derive(Clone, Debug)]
 struct Mix {
-    /// By index; weights without a common factor.
+    /// Pools by index; their weights have no common factor.
     pools: Box<[WeightedPool]>,
     round: Box<[RoundEntry]>,
     /// The number of the next.
@@ -210,7 +210,7 @@ struct RoundEntry {
 #[derive(Clone, Debug)]
 struct Clients {
     mix: Mix,
-    /// Of each pool of the mix.
+    /// Ports of each pool of the mix.
     ports: Box<[Ports]>,
     /// Distributed by hash, and of flows that programs open: which port of a client to look at next. Else empty.
     looked: Box<[u16]>,
@@ -221,9 +221,9 @@ struct Clients {
 struct Ports {
     lane: u32,
     lanes: u32,
-    /// How many.
+    /// Number of ports.
     count: u32,
-    /// From one that is a worker's to its next.
+    /// Distance between ports of one worker.
     step: u32,
     /// Entry of the pool's first client in the table.
     entry: u64,
@@ -297,7 +297,7 @@ fn index_of<T: PartialEq>(all: &mut Vec<T>, one: T) -> usize {
 }
 
 impl Tuples {
-    /// The tuples of templates, each given by its clients and servers; without clients it begins no flows here. Of how many
+    /// The tuples of templates, each given by its clients and servers; without clients it starts no flows here. Of how many
     /// engines this is one is known by the parts of the clients' pools.
     ///
     /// # Errors
@@ -311,7 +311,7 @@ impl Tuples {
         Self::with_opened(pools, templates, &[], share, dealing)
     }
 
-    /// The same where programs open flows of some templates.
+    /// Tuples of templates of which programs open some templates' flows.
     ///
     /// # Errors
     /// See `new`.

@@ -8,7 +8,7 @@ use crate::{
     wheel,
 };
 
-/// A flow without datagrams for so long is forgotten, unless its program says otherwise.
+/// Idle timeout of a flow without datagrams, unless its program sets another.
 pub const SILENCE_NS: u64 = 10_000_000_000;
 
 impl Flow {
@@ -18,7 +18,7 @@ impl Flow {
         self.set_silence(SILENCE_NS, cx.now);
     }
 
-    /// From now on this silence ends it.
+    /// Sets the idle timeout.
     pub fn set_silence(&mut self, ns: u64, now: Instant) {
         // UDP has no congestion window: its fields hold the time.
         (self.ssthresh, self.cwnd) = wheel::laps_of(ns);

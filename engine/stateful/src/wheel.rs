@@ -81,7 +81,7 @@ pub struct Link {
     next: u32,
     /// The entry before it; of the first in a slot: its slot, with `FIRST`.
     prev: u32,
-    /// When it comes up.
+    /// Tick at which the entry expires.
     at: u32,
 }
 
@@ -90,7 +90,7 @@ const FIRST: u32 = 1 << 31;
 const ELSEWHERE: u32 = NONE - 1;
 
 impl Link {
-    /// In no slot.
+    /// An entry that is in no slot.
     pub const FREE: Self = Self { next: NONE, prev: NONE, at: 0 };
 
     /// In no slot: something else than the wheel waits for a tick.
@@ -104,7 +104,7 @@ impl Link {
         self.prev == NONE && self.next == ELSEWHERE && self.at == at
     }
 
-    /// When it comes up, if it is in a slot.
+    /// Tick at which the entry expires, if it is in a slot.
     #[inline]
     pub fn at(&self) -> Option<u32> {
         (self.prev != NONE).then_some(self.at)
@@ -171,7 +171,7 @@ impl Wheel {
         }
     }
 
-    /// Lets the time go on up to a tick, and takes the next entry out that comes up until then; none if there is no more.
+    /// Advances up to a tick, and takes the next entry out that expires until then; none if there is no more.
     #[inline]
     pub fn take_due(&mut self, links: &mut impl Links, to: u32) -> Option<u32> {
         if self.len == 0 {
@@ -196,7 +196,7 @@ impl Wheel {
         None
     }
 
-    /// Lets ticks pass on which nothing happens, at least one and not beyond `to`.
+    /// Passes ticks on which nothing expires, at least one and not beyond `to`.
     #[inline]
     fn go_on(&mut self, links: &mut impl Links, to: u32) {
         if to.wrapping_sub(self.now) > SLOTS {
@@ -208,7 +208,7 @@ impl Wheel {
         let last = self.now | ((1 << BITS) - 1);
         let comes_down = |wheel: u32| self.heads[slot_of(wheel, (self.now >> (BITS * wheel)).wrapping_add(1))] != NONE;
         if !(1..WHEELS).any(comes_down) {
-            // Nothing comes down in this revolution of the lowest wheel.
+            // No entry moves down in this revolution of the lowest wheel.
             let end = if before(to, last) { to } else { last };
             while self.now != end {
                 self.now = self.now.wrapping_add(1);

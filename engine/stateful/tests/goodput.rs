@@ -14,7 +14,7 @@ const FLOWS: u64 = 30;
 /// There and back.
 const ROUND_TRIP: f64 = 0.05;
 
-/// What was seen: mean goodput as a share of what is expected, and time-outs for each lost packet.
+/// What was seen: mean goodput as a share of what is expected, and timeouts for each lost packet.
 struct Seen {
     share: f64,
     timeouts: f64,
@@ -73,7 +73,7 @@ fn losses_at_random_cost_what_theory_says() {
 }
 
 /// Mean time of short answers in seconds, over a path that loses this many packets of a million in each direction; and
-/// time-outs of data.
+/// timeouts of data.
 fn short_answers(loss: u32) -> (f64, u64) {
     const SHORT: u64 = 100_000;
     const MANY: u64 = 400;

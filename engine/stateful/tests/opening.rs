@@ -58,7 +58,7 @@ fn delay(ns: u64) -> Instruction {
     Instruction::Delay { min_ns: ns, max_ns: ns }
 }
 
-/// Template 0 with this client, of which 20 flows begin in a tenth of a second; and two others that only programs open.
+/// Template 0 with this client, of which 20 flows start in a tenth of a second; and two others that only programs open.
 fn opening(client: Vec<Instruction>) -> Scenario {
     let (asks, answers, payloads) = request_response(100, 3000);
     let mut of = scenario(Protocol::Tcp, asks, answers, payloads);

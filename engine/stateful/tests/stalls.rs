@@ -34,7 +34,7 @@ fn longest(connections: u64, answer: u64, loss: u32, v6: bool) -> Longest {
     longest
 }
 
-/// The first time-out is 1 s, the next is twice that (RFC 6298 section 5.5): if all losses are of one packet, the next leaves
+/// The first timeout is 1 s, the next is twice that (RFC 6298 section 5.5): if all losses are of one packet, the next leaves
 /// after 2^losses - 1 s. Nothing else may take longer.
 #[test]
 fn time_follows_from_losses() {

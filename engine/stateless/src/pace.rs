@@ -46,7 +46,7 @@ impl Pace {
         self.rate
     }
 
-    /// The same stream with another rate from `at_ns` on: its position is kept (to 2^-64 of a packet).
+    /// The pace with another rate from `at_ns` on: its position is kept (to 2^-64 of a packet).
     #[must_use]
     pub fn changed(&self, at_ns: u64, rate: Option<Rate>) -> Self {
         Self { since_ns: at_ns.max(self.since_ns), position: self.position_at(at_ns), rate }

@@ -73,7 +73,7 @@ pub enum ProgramError {
     /// More than a program may have.
     #[error("{what}: there are {count}, and at most {most} are allowed")]
     TooMany {
-        /// Of what.
+        /// What there are too many of.
         what: &'static str,
         /// How many.
         count: usize,
@@ -93,7 +93,7 @@ struct Ready {
     sequence: Compiled,
     after: Option<usize>,
     per_worker: bool,
-    /// Its positions can be stepped through: a counter or a list that steps with each packet and never starts again.
+    /// Whether positions can be stepped through: a counter or a list that steps with each packet and never starts again.
     simple: bool,
 }
 
@@ -162,7 +162,7 @@ pub(crate) const MAX_SUMS: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Lanes {
     pub(crate) columns: Columns,
-    /// Of the packets written last, without FCS.
+    /// Lengths of the packets written last, without FCS.
     pub(crate) lens: [u16; LANES],
 }
 
@@ -218,7 +218,7 @@ impl Cursor {
         this
     }
 
-    /// Goes to a packet: its number over all workers, and among this worker's.
+    /// Seeks a packet: its number over all workers, and among this worker's.
     pub(crate) fn seek(&mut self, variables: &Variables, number: u64, local: u64) {
         self.number = number;
         self.local = local;

@@ -20,7 +20,7 @@ use group::Group;
 pub struct WorkerShare {
     /// Which worker it is, below `stride`.
     pub first: u64,
-    /// Of how many.
+    /// Number of workers.
     pub stride: u64,
 }
 
@@ -31,7 +31,7 @@ pub enum Transmit {
     Continuous,
     /// In bursts.
     Bursts {
-        /// Of each burst, over all workers; at least 1.
+        /// Packets of each burst, over all workers; at least 1.
         packets: u64,
         /// How many bursts; none: without an end.
         count: Option<u64>,
@@ -43,7 +43,7 @@ pub enum Transmit {
 /// What a schedule needs to know of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamTiming {
-    /// None: it stands until it is given one.
+    /// Rate; none: the stream stands until it is given one.
     pub rate: Option<Rate>,
     /// In what pattern.
     pub transmit: Transmit,
@@ -53,7 +53,7 @@ pub struct StreamTiming {
     pub waits: bool,
     /// Starts after its last packet.
     pub next: Option<Successor>,
-    /// One worker sends it all: the first.
+    /// Whether one worker, the first, sends all packets.
     pub pinned: bool,
 }
 
@@ -69,7 +69,7 @@ impl StreamTiming {
 pub struct Batch {
     /// Index of the (first) stream in the schedule.
     pub stream: usize,
-    /// One of each stream from the first on, all of the same numbers and due at the same time.
+    /// Whether the batch is one packet of each stream from the first on, all with the same number and due at the same time.
     pub each: bool,
     /// How many; at least 1.
     pub count: usize,
@@ -84,7 +84,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Its streams, and how many packets of each.
+    /// The streams of the batch, with the number of packets of each.
     #[inline]
     pub fn streams(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
         let (streams, count) = if self.each { (self.count, 1) } else { (1, self.count) };
@@ -162,7 +162,7 @@ enum Who {
 struct Cursor {
     /// This worker's packets taken so far; of one in a group, when the group last reported them.
     sequence: u64,
-    /// Of the stream (a continuous one), or of its present burst.
+    /// Pace of the (continuous) stream, or of its present burst.
     pace: Pace,
     timing: StreamTiming,
 }
@@ -207,8 +207,8 @@ impl Step {
         Some((ns, rest % self.denominator))
     }
 
-    /// Of at most `most` packets, the first at `(ns, remainder)`, those before `before_ns`, which is after the first:
-    /// how many, when the last is due, and when the one after it.
+    /// A run of at most `most` packets, the first at `(ns, remainder)`, before `before_ns`, which is after the first: their number, when
+    /// the last is due, and when the one after it.
     #[inline]
     fn run(&self, most: usize, ns: u64, remainder: u64, before_ns: u64) -> (usize, u64, Option<(u64, u64)>) {
         if let Some((last, rest)) = self.many_after(most as u64 - 1, ns, remainder)
@@ -301,7 +301,7 @@ impl Schedule {
                     let count = self.take_burst(stream, limit, most - taken, &mut take);
                     events += usize::from(count == 0);
                     taken += count;
-                    // It may have started another, or itself: what is on top may have changed.
+                    // The stream may have started another, or itself: the top of the heap may have changed.
                     continue;
                 }
             };

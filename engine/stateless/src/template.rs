@@ -42,7 +42,7 @@ pub struct Checksum {
     pub offset: usize,
     /// First byte covered.
     pub start: usize,
-    /// One past the last byte covered; none: to the end of the packet.
+    /// End of the covered bytes; none: the end of the packet.
     pub end: Option<usize>,
     /// Sum of the constant part of the pseudo header in 16-bit words, not folded; 0 for none.
     pub pseudo_header_sum: u32,
@@ -118,8 +118,9 @@ pub trait Frames {
     /// a whole piece: `len.next_multiple_of(PIECE)` bytes of any content.
     fn frames<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]>;
 
-    /// The same, with the note of each buffer, where there are notes. A note stays with its buffer, and so do the bytes behind the first piece,
-    /// until the next packet is written there: any other writer of them sets the note to 0, which is what it is at first.
+    /// The buffers as [`Self::frames`] gives them, with their notes, where there are notes. A note stays with its buffer, and so do the
+    /// bytes behind the first piece, until the next packet is written there: any other writer of them sets the note to 0, which is what it
+    /// is at first.
     #[inline]
     fn noted<'a>(
         &'a mut self,
@@ -129,7 +130,7 @@ pub trait Frames {
         self.frames(first, lens).map(|frame| (frame, None))
     }
 
-    /// The same for packets that all fit into one piece, without notes.
+    /// The buffers of packets that all fit into one piece, without notes.
     ///
     /// # Panics
     /// If one does not.
@@ -157,12 +158,12 @@ pub struct Template {
     frame: Box<[u8]>,
     kept: Kept,
     len: usize,
-    /// Nothing is to be done but to copy the frame.
+    /// Whether the frame is only copied.
     fixed: bool,
     /// All that varies lies in the first piece.
     in_first_piece: bool,
     flow: bool,
-    /// Nothing is written over the destination MAC, and no checksum covers it.
+    /// Whether nothing is written over the destination MAC, and no checksum covers it.
     destination_alone: bool,
     shortest: usize,
     variables: Variables,
@@ -231,8 +232,8 @@ impl Template {
         compile::Compiler::new(blueprint)?.compile()
     }
 
-    /// Has templates whose payloads are alike use buffers of each other without copying these: nothing varies behind the first piece, and
-    /// one's is the beginning of the other's.
+    /// Lets templates with equal payloads use buffers of each other without copying these: nothing varies behind the first piece, and one
+    /// payload is the beginning of the other.
     pub fn share_payloads<'a>(templates: impl Iterator<Item = &'a mut Self>) {
         let alike = |template: &&mut Self| template.fixed || template.in_first_piece;
         let mut all: Vec<_> = templates.filter(alike).filter(|template| template.len > PIECE).collect();
@@ -298,8 +299,8 @@ impl Template {
         &self.frame[..self.len]
     }
 
-    /// The same packets to another destination MAC, without copying what buffers hold of them. None if a field or a checksum depends on
-    /// the MAC: then packets are not the same.
+    /// The packets to another destination MAC, without copying what buffers hold of them. None if a field or a checksum depends on the MAC:
+    /// then packets are not the same.
     pub fn with_destination(&self, mac: [u8; 6]) -> Option<Self> {
         if !self.destination_alone {
             return None;

@@ -32,7 +32,7 @@ impl Transit {
 pub struct DelaySlot {
     count: Counter,
     sum_ns: Counter,
-    /// Of the squares, its low half.
+    /// Low half of the sum of squares.
     squares_low: Counter,
     /// u64::MAX before the first.
     min_ns: Counter,

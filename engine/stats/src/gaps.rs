@@ -51,9 +51,9 @@ pub struct Gaps {
     unlisted_ns: [Counter; 2],
     /// Until when gaps are collected; control is its writer.
     collected_ns: Counter,
-    /// The same, at the last restart.
+    /// Until when gaps were collected at the last restart.
     restarted_ns: Counter,
-    /// One more than the least delay of the packets that ended gaps; 0: none is known.
+    /// The least delay of the packets that ended gaps, and 1 more; 0: none is known.
     least_delay_ns: Counter,
 }
 
@@ -142,7 +142,7 @@ impl Gaps {
         last.longer_than_ns.set(0);
     }
 
-    /// The same, where gaps of at most a length after the instant were not kept.
+    /// Forgets gaps until an instant. Gaps of at most a length after it were not kept.
     fn forget(&self, last: &LastArrival, at_ns: u64, unlisted_ns: u64) {
         let kept = self.kept.get() as usize;
         let mut left = 0;
@@ -231,7 +231,7 @@ pub struct Silence {
 }
 
 impl Silence {
-    /// Nothing has arrived at all.
+    /// Silence of a receiver at which nothing arrived at all.
     pub fn whole() -> Self {
         Self { spans: vec![Span::ALL], unlisted_ns: 0, least_delay_ns: None }
     }
@@ -255,7 +255,7 @@ impl Silence {
         self.spans.iter().copied().rev().max_by_key(|span| span.len_ns())
     }
 
-    /// The same with the longest spans only.
+    /// The longest spans only.
     pub fn limited(mut self, most: usize) -> Self {
         if self.spans.len() > most {
             self.spans.sort_by_key(|span| std::cmp::Reverse(span.len_ns()));
@@ -309,7 +309,7 @@ impl Collected {
     /// counted. Afterwards they may forget gaps that ended until then.
     pub fn collect(&mut self, now: &Silence, until_ns: u64) {
         let mut whole = self.with(now).within(&[Span { from_ns: 0, to_ns: until_ns }]);
-        // It may go on.
+        // The gap may go on.
         let last = whole.spans.pop_if(|last| last.to_ns == until_ns);
         whole = whole.limited(COLLECTED);
         whole.spans.extend(last);

@@ -20,7 +20,7 @@ pub struct LogHistogram<const BITS: u32> {
     cells: Box<[Counter]>,
 }
 
-/// To a thousandth: three significant digits.
+/// Histogram with cells of a thousandth: three significant digits.
 pub type Histogram = LogHistogram<10>;
 
 impl<const BITS: u32> LogHistogram<BITS> {
@@ -58,7 +58,7 @@ pub struct LogDistribution<const BITS: u32> {
     total: u64,
 }
 
-/// Of histograms to a thousandth.
+/// Distribution of histograms with cells of a thousandth.
 pub type Distribution = LogDistribution<10>;
 
 impl<const BITS: u32> LogDistribution<BITS> {

@@ -28,7 +28,7 @@ impl Moments {
         self.squares += distance * (ns as f64 - self.mean_ns);
     }
 
-    /// Those of all durations of both.
+    /// The moments of all durations of both.
     pub fn with(self, other: Self) -> Self {
         if self.count == 0 || other.count == 0 {
             return if self.count == 0 { other } else { self };

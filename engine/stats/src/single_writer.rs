@@ -16,7 +16,7 @@ pub struct Sent {
     pub packets: u64,
     /// Their bytes, FCS included.
     pub bytes: u64,
-    /// Of these, left too long after they were due.
+    /// Packets sent that left too long after they were due.
     pub late: u64,
     /// Greatest delay after the due time.
     pub max_delay_ns: u64,
@@ -66,7 +66,7 @@ impl TxSlot {
 #[repr(C, align(64))]
 pub struct RxSlot {
     phases: [RxPhase; 2],
-    /// Of the packets that this worker read itself, of both phases. On the cache line of the measured phase.
+    /// Arrivals of the packets that this worker read itself, of both phases. They are on the cache line of the measured phase.
     pub last: LastArrival,
 }
 

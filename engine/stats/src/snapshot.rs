@@ -42,7 +42,7 @@ impl<const N: usize> Snapshot<N> {
         (before.is_multiple_of(2) && before == self.version.load(Relaxed)).then_some(words)
     }
 
-    /// The same, after the writer is done: not for threads that must not wait for it.
+    /// Reads the values after the writer is done: not for threads that must not wait for it.
     pub fn read(&self) -> [u64; N] {
         loop {
             if let Some(words) = self.try_read() {

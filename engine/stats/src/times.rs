@@ -3,7 +3,7 @@
 //! note one is two additions.
 use crate::{Counter, LogDistribution, LogHistogram};
 
-/// Of a power of two there are 128 cells: 41 KB in all.
+/// Bits of the cells of a power of two: it has 128, 41 KB in all.
 const BITS: u32 = 7;
 
 /// Times of one kind; one writer.
@@ -18,7 +18,7 @@ pub struct Times {
 pub struct Timed {
     /// Exact.
     pub sum_ns: u64,
-    /// To 1/128, up to 39 h.
+    /// Distribution with cells of 1/128, up to 39 h.
     pub distribution: LogDistribution<BITS>,
 }
 

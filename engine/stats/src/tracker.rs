@@ -8,32 +8,32 @@
 /// How far behind the highest sequence number a packet may be and still be known as new or duplicate.
 pub const WINDOW: usize = 4096;
 
-/// The same where several queues receive: as many packets may wait in one of them while another is read.
+/// Window where several queues receive: as many packets may wait in one of them while another is read.
 pub const WIDE_WINDOW: usize = 32_768;
 
 /// How a packet arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// Its sequence number is higher than all before.
+    /// The sequence number is higher than all before.
     InOrder,
-    /// It is, and numbers before it are missing.
+    /// The sequence number is higher than all before, and numbers below it are missing.
     AfterGap,
-    /// It was missing, and came before no later packet of its own queue: the order between queues is not known.
+    /// The packet was missing, and came before no later packet of its own queue: the order between queues is not known.
     BetweenQueues,
-    /// It is higher than all before by more than the window: a jump rather than a loss.
+    /// The sequence number is higher than all before by more than the window: a jump rather than a loss.
     TooHigh,
     /// A higher one was received before.
     OutOfOrder,
-    /// It is further back than the window. It is taken for new, since a duplicate cannot be recognised there.
+    /// The sequence number is further back than the window. The packet is taken for new, since a duplicate cannot be recognized there.
     TooLow,
-    /// It was received before.
+    /// The packet was received before.
     Duplicate,
 }
 
 /// The receiver's memory of one stream from one sending worker.
 #[derive(Clone, Debug)]
 pub struct Tracker {
-    /// One more than the highest sequence number so far, extended to 64 bits.
+    /// Highest sequence number so far, extended to 64 bits, and 1 more.
     next: u64,
     /// A bit for each of the last sequence numbers below `next`, at (number modulo the window): received.
     window: Box<[u64]>,
@@ -48,7 +48,7 @@ pub struct Queue {
 }
 
 impl Tracker {
-    /// Nothing received yet. The window is a power of two of at least 64.
+    /// A tracker that has received nothing. The window is a power of two of at least 64.
     pub fn new(window: usize) -> Self {
         debug_assert!(window.is_power_of_two() && window >= 64);
         Self { next: 0, window: vec![0; window / 64].into(), missing: 0 }
@@ -181,7 +181,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashSet;
 
-    /// The same by the definitions, with all the memory it takes.
+    /// A tracker by the definitions, with all the memory that takes.
     #[derive(Default)]
     struct Model {
         seen: HashSet<u64>,

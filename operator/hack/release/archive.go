@@ -2,8 +2,8 @@
 
 package main
 
-// This file answers: how do the same files become the same archive, whoever packs them, where and when? Entries are in the order of their
-// names, belong to nobody, and have one time.
+// This file answers: how do the same files become the same archive, regardless of who packs them, where and when? Entries are in the order of their
+// names, have no owner, and have one time.
 
 import (
 	"archive/tar"

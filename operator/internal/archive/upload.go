@@ -52,11 +52,11 @@ func (u *upload) Write(content []byte) (n int, err error) {
 func (u *upload) send() error {
 	b, number := u.bucket, int32(len(u.sent)+1)
 	if u.id == nil {
-		begun, err := b.client.CreateMultipartUpload(u.ctx, &s3.CreateMultipartUploadInput{Bucket: &b.name, Key: u.key, ContentType: contentType})
+		started, err := b.client.CreateMultipartUpload(u.ctx, &s3.CreateMultipartUploadInput{Bucket: &b.name, Key: u.key, ContentType: contentType})
 		if err != nil {
 			return b.failed(writes, *u.key, err)
 		}
-		u.id = begun.UploadId
+		u.id = started.UploadId
 	}
 	sent, err := b.client.UploadPart(u.ctx, &s3.UploadPartInput{Bucket: &b.name, Key: u.key, UploadId: u.id, PartNumber: &number, Body: bytes.NewReader(u.part)})
 	if err != nil {

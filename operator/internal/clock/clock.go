@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package clock computes how a clock stands to a reference clock from exchanges of time stamps between them, with a bound that holds
-// whatever the network does. It reads no clock and calls nobody. docs/clocks.md has the derivation.
+// whatever the network does. It reads no clock and sends nothing. docs/clocks.md has the derivation.
 package clock
 
 // This file answers: what does one exchange prove, and what do all of them?

@@ -42,7 +42,7 @@ type Definition struct {
 	rules  *cel.Validator
 	// scale says where the number of replicas is; nil where the kind has none.
 	scale *apiextensionsv1.CustomResourceSubresourceScale
-	// status is true where it is a subresource, which nobody creates.
+	// status is true where it is a subresource, with which no object is created.
 	status bool
 }
 
@@ -59,7 +59,7 @@ type Fault struct {
 // definitions of the kinds that were asked for: a function each that reads and compiles one once.
 var definitions sync.Map
 
-// Of gives that of a kind; nil where there is none.
+// Of returns the definition of a kind; nil where there is none.
 func Of(kind schema.GroupVersionKind) (*Definition, error) {
 	read, _ := definitions.LoadOrStore(kind, sync.OnceValues(func() (*Definition, error) { return readDefinition(kind) }))
 	return read.(func() (*Definition, error))()

@@ -6,7 +6,7 @@ package engine
 
 import "golang.org/x/sys/unix"
 
-// Now returns nanoseconds of CLOCK_MONOTONIC_RAW, which nobody sets or slews.
+// Now returns nanoseconds of CLOCK_MONOTONIC_RAW, which is neither set nor slewed.
 func Now() int64 {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC_RAW, &now); err != nil {

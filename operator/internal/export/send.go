@@ -220,7 +220,7 @@ func (t Target) post(ctx context.Context, client *http.Client, body []byte, head
 	case code == http.StatusBadRequest || code == http.StatusRequestEntityTooLarge || code == http.StatusUnprocessableEntity:
 		return false, 0, &RefusedError{text}
 	}
-	return false, 0, errors.New(text) // 401, 403, 404: until somebody changes the configuration
+	return false, 0, errors.New(text) // 401, 403, 404: until the configuration changes
 }
 
 // oneLine shortens what a receiver says.

@@ -116,7 +116,7 @@ func (a *Authority) Advance(now time.Time) (changed bool, err error) {
 		a.signer, a.next, changed = *a.next, nil, true
 	}
 	if !now.Before(a.signer.cert.NotAfter) {
-		// It was not renewed in time: the operator was away for years. Start with a new authority.
+		// The authority was not renewed in time: the operator was away for years. Start with a new authority.
 		fresh, err := NewAuthority(a.policy, now)
 		if err != nil {
 			return false, err

@@ -41,7 +41,7 @@ var uses = []struct{ who, remedy string }{
 	{"the control thread", "set spec.threadsPerCore of the generator to 1, or turn SMT off on the node (kernel argument nosmt)"},
 }
 
-// siblingUse returns who uses a sibling: an index of uses, or len(uses) if nobody does.
+// siblingUse returns the use of a sibling: an index of uses, or len(uses) if it is not used.
 func (f facts) siblingUse(sibling uint32) int {
 	switch {
 	case slices.ContainsFunc(f.machine.WorkerCpus, func(w *enginev1.WorkerCpu) bool { return w.Cpu == sibling }):

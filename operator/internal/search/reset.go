@@ -9,7 +9,7 @@ import (
 	"math"
 )
 
-// Reset is a test of a device that is reset during a trial at its throughput, by whoever can.
+// Reset is a test of a device that is reset during a trial at its throughput, by a person or program outside the cluster.
 type Reset struct {
 	// Max is the maximum load of an interface, in pps.
 	Max float64

@@ -19,7 +19,7 @@ import (
 )
 
 // library returns the standard library, with more overloads of `*` and `/`. A function with one implementation for all of its overloads, as
-// these are, cannot be extended: they are declared anew.
+// these are, cannot be extended: they are declared again.
 func library() []cel.EnvOption {
 	standard := env.NewLibrarySubset().AddExcludedFunctions(env.NewFunction(operators.Multiply), env.NewFunction(operators.Divide))
 	of := func(id string, left, right, out *cel.Type) cel.FunctionOpt {

@@ -199,7 +199,7 @@ func (t *Threshold) Check(subjects Subjects) error {
 	return nil // others, such as a division by zero, come from counters that are zero here
 }
 
-// limitFor is the cost limit of an expression on results of so many streams.
+// limitFor is the cost limit of an expression on results of this many streams.
 func limitFor(streams int) cel.ProgramOption {
 	return cel.CostLimit(uint64(costLimit + costPerStream*streams))
 }

@@ -30,7 +30,7 @@ func (t *Threshold) Unknown() []string {
 			continue
 		}
 		field, of := e.AsSelect().FieldName(), typeOf(e.Children()[0])
-		// Of dyn, what it is of is only known when it is evaluated.
+		// The type of a value of dyn is only known when it is evaluated.
 		if slices.Contains(betweenEngines, field) && (of == "verdict.Result" || of == "verdict.Stream" || of == "verdict.Side" && field == outage || of == "dyn") && !slices.Contains(fields, field) {
 			fields = append(fields, field)
 		}

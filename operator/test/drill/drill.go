@@ -31,7 +31,7 @@ type Row struct {
 	Fault string `json:"fault"`
 	// Detected is the time from the fault until the API, or whatever else a user looks at, showed it.
 	Detected time.Duration `json:"detectedNs"`
-	// Seen is false for a fault that nobody needs to hear of: nothing was lost by it.
+	// Seen is false for a fault that need not be reported: nothing was lost by it.
 	Seen bool `json:"seen"`
 	// Reported are conditions and events with their reasons, as the API had them.
 	Reported []string `json:"reported"`

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
-/// Of the pcap format (draft-ietf-opsawg-pcap): times are in nanoseconds, frames are Ethernet's.
+/// Magic number of pcap files (draft-ietf-opsawg-pcap) with times in nanoseconds.
 const NANOSECOND_PCAP: u32 = 0xa1b2_3c4d;
 const ETHERNET: u32 = 1;
 const WHOLE_PACKET: u32 = 65_535;

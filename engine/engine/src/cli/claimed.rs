@@ -36,7 +36,7 @@ pub struct Claims<'a> {
 }
 
 impl<'a> Claims<'a> {
-    /// Those of this process.
+    /// The claims of this process's pod.
     pub fn new(file: Option<&'a Path>) -> Self {
         Self { file, sys: Path::new("/sys"), limit: REPORT_LIMIT }
     }

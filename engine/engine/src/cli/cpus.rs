@@ -10,7 +10,7 @@ pub fn allowed() -> anyhow::Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect())
 }
 
-/// One CPU of each core. The other threads of these cores must be allowed, too, so that nothing else runs there.
+/// The first CPU of each core. The core's other threads must be allowed, too, so that nothing else runs there.
 pub fn first_of_each_core(
     cpus: &[usize],
     allowed: &[usize],
@@ -54,7 +54,7 @@ pub fn known<T>(fact: Fact<T>) -> Option<T> {
 }
 
 /// The CPUs of control, and of the workers of each group in turn. A group gets the first CPUs of its node; where that has too few, and
-/// where it has no node, the first that nobody else got. Control gets the first that no group has taken by its node; with too few, it
+/// where it has no node, the first that is free. Control gets the first that no group has taken by its node; with too few, it
 /// shares the last worker's.
 pub fn share_out(
     cpus: &[usize],

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct Links {
-    /// An address of a port, such as east=198.18.0.1/24 or east=2001:db8::1/64: the port answers ARP, neighbour discovery
+    /// An address of a port, such as east=198.18.0.1/24 or east=2001:db8::1/64: the port answers ARP, neighbor discovery
     /// and ping for it, and finds the next hops of streams that ask for it. May be repeated.
     #[arg(long = "address", value_name = "NAME=ADDRESS/LENGTH")]
     addresses: Vec<OfPort<Prefix>>,
@@ -30,7 +30,7 @@ pub struct Links {
     punts: Vec<OfPort<Asked>>,
 }
 
-/// What is asked to be punted.
+/// Argument of --punt.
 #[derive(Clone, Debug)]
 struct Asked(Punt);
 

@@ -16,13 +16,13 @@ const STATUS_LIMIT: Duration = Duration::from_secs(90);
 pub struct Asked {
     /// Its name in plans.
     pub name: String,
-    /// Where it leads.
+    /// Device of the port.
     pub device: AskedDevice,
-    /// What its device does of the work on packets.
+    /// Offloads of its device that are used.
     pub offloads: UseOffloads,
     /// Its address, in place of its device's.
     pub mac: Option<[u8; 6]>,
-    /// Its flows take frames whatever their destination MAC.
+    /// Whether the port's flows take frames whatever their destination MAC.
     pub any_mac: bool,
     /// What stamps the packets that it receives.
     pub stamped_by: StampedBy,
@@ -255,7 +255,7 @@ pub struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
-    /// One for this process.
+    /// A resolver for this process.
     pub fn new(ports: &'a [Asked], network_status: Option<&'a Path>, claimed_devices: Option<&'a Path>) -> Self {
         let claims = Claims::new(claimed_devices);
         Self { ports, network_status, claims, variable: &|name| std::env::var(name).ok(), limit: STATUS_LIMIT }
@@ -329,7 +329,7 @@ impl<'a> Resolver<'a> {
             let named: Vec<String> = all.iter().map(Status::describe).collect();
             if let Some(entry) = all.into_iter().find(|entry| entry.interface == *interface) {
                 let Some(pci) = entry.device_info.and_then(|info| info.pci) else {
-                    // Packets would pass through the kernel, and nobody asked for that.
+                    // Packets would pass through the kernel, which was not requested.
                     if let Some(resource) = &attachment.resource {
                         bail!(
                             "attached:{interface}: a PCI device of {resource} was requested, and the network status has none for \

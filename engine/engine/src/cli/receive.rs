@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 const RUN: &str = "receive";
-/// From the decision to start to the start.
+/// Time from the decision to start until the start.
 const START_LEAD_NS: u64 = 50_000_000;
 
 #[derive(Debug, clap::Args)]

@@ -396,7 +396,7 @@ fn complaints(last: &WatchStatsResponse, before: &[PortStats]) -> Vec<String> {
         if c.tx_dropped > 0 {
             all.push(format!("stream {}: {} packets could not be sent", stream.name, c.tx_dropped));
         }
-        // One in a thousand, as in Kubernetes.
+        // The tolerance is one in a thousand, as the default of generators in Kubernetes.
         if c.late > c.tx_packets / 1000 {
             all.push(format!("stream {}: {} of {} packets were late", stream.name, c.late, c.tx_packets));
         }
@@ -434,7 +434,7 @@ fn complaints_of_flows(sides: &[TemplateStats]) -> Vec<String> {
             .iter()
             .sum::<u64>();
     }
-    // One in a thousand, as in Kubernetes.
+    // The tolerance is one in a thousand, as the default of generators in Kubernetes.
     if late > due / 1000 {
         all.push(format!("templates: {late} of {due} connections started late"));
     }

@@ -40,7 +40,7 @@ pub struct Counted<'a> {
 }
 
 impl<'a> Counted<'a> {
-    /// Of a plan with these names of stages, or their numbers where names are missing.
+    /// Counts the stages of a plan by these names, or by number where a name is missing.
     pub fn new(schedule: &'a Schedule, names: &'a [String]) -> Self {
         let stages = schedule.ends_ns.len();
         Self { schedule, names, sent: vec![0; stages], flows: vec![0; stages] }

@@ -24,9 +24,9 @@ const PACKET_OVERHEAD: usize = 32;
 /// What to copy.
 #[derive(Clone, Debug)]
 pub struct CaptureSpec {
-    /// Which packets.
+    /// Filter that packets have to pass.
     pub filter: Program,
-    /// One way, or both.
+    /// The direction to copy; none: both.
     pub direction: Option<Direction>,
     /// Bytes of each packet at most.
     pub snap_len: usize,
@@ -37,7 +37,7 @@ pub struct CaptureSpec {
 pub struct Captured {
     /// When it was read from the device or handed to it, on the wall clock.
     pub at_ns: u64,
-    /// Which way it went.
+    /// Direction of the packet.
     pub direction: Direction,
     /// Its length without FCS.
     pub original_len: u32,

@@ -66,12 +66,12 @@ pub(super) struct Timescale {
     /// The offset before the last change, and the monotonic instant of that change.
     previous_offset: AtomicI64,
     changed_at: AtomicU64,
-    /// Other engines are known to keep it.
+    /// Whether other engines are known to keep this time scale.
     common: AtomicBool,
 }
 
 impl Timescale {
-    /// One that only its owner sets.
+    /// A time scale that only its owner sets.
     pub(super) fn new(offset: i64) -> Self {
         Self { offset: AtomicI64::new(offset), ..Self::default() }
     }
@@ -82,7 +82,7 @@ impl Timescale {
         mono_ns.wrapping_add_signed(self.offset.load(Relaxed))
     }
 
-    /// Whether other engines are known to keep it.
+    /// Whether other engines are known to keep this time scale.
     #[inline]
     pub(super) fn is_common(&self) -> bool {
         self.common.load(Relaxed)
@@ -171,7 +171,7 @@ impl Clock {
     /// Frequency tolerance of the time stamp counter's crystal, in parts per billion: IEEE 802.3 and common practice allow 50 ppm; the rest
     /// is the error of measuring its frequency.
     const COUNTER_TOLERANCE_PPB: u32 = 60_000;
-    /// The same of the system's monotonic clock, which the kernel slews by up to 500 ppm (adjtimex(2)).
+    /// Frequency tolerance of the system's monotonic clock, which the kernel slews by up to 500 ppm (adjtimex(2)).
     const SYSTEM_TOLERANCE_PPB: u32 = 560_000;
     /// By how much the frequencies of two crystals change against each other within seconds, at most: crystals are specified to change by less
     /// than 1 ppm for each kelvin.
@@ -196,7 +196,7 @@ impl Clock {
         this
     }
 
-    /// Another number than that of a clock that was calibrated at another time.
+    /// Number of the calibration: clocks that were calibrated at different times have different ones.
     pub fn id(&self) -> u64 {
         self.inner.id
     }
@@ -252,7 +252,7 @@ impl Clock {
         self.inner.wall.of(mono_ns)
     }
 
-    /// How the wall clock stands now.
+    /// The wall clock and the monotonic clock now.
     #[inline]
     pub(super) fn wall(&self) -> Wall {
         Wall { offset: self.inner.wall.offset.load(Relaxed) }

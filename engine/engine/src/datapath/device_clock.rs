@@ -33,7 +33,7 @@ pub(super) struct DeviceClock {
     known: Mutex<Known>,
 }
 
-/// What control knows.
+/// State of a device clock on the control side.
 #[derive(Debug)]
 struct Known {
     /// The latest, in the order of time.
@@ -71,7 +71,7 @@ impl Reading {
     fn narrowest(tries: impl Iterator<Item = (u64, u64, u64)>) -> Option<Self> {
         let reading = |(before, ticks, after): (u64, u64, u64)| {
             let width = after.saturating_sub(before);
-            // One more: the clock gives whole nanoseconds.
+            // Plus 1: the clock gives whole nanoseconds.
             Self { ticks, mono_ns: before + width / 2, error_ns: width.div_ceil(2) + 1 }
         };
         tries.map(reading).min_by_key(|reading| reading.error_ns)
@@ -98,7 +98,7 @@ impl Line {
             let ns = b.mono_ns.checked_sub(a.mono_ns).filter(|ns| *ns > 0)?;
             let scale = u64::try_from((u128::from(ns) << 32) / u128::from(ticks)).ok().filter(|scale| *scale > 0)?;
             let error_ns = u128::from(a.error_ns + b.error_ns + tick_ns(scale));
-            // One more, for what the division leaves.
+            // Plus 1, for the remainder of the division.
             let error_ppb = u64::try_from(error_ns * BILLION / u128::from(ns)).ok()?.saturating_add(1);
             Some((scale, error_ppb))
         };
@@ -157,7 +157,7 @@ fn tick_ns(scale: u64) -> u64 {
 }
 
 impl DeviceClock {
-    /// One of which nothing is known. Its rate and that of the monotonic clock change against each other by at most `wander_ppb`.
+    /// A clock without readings yet. Its rate and that of the monotonic clock change against each other by at most `wander_ppb`.
     fn new(wander_ppb: u64) -> Self {
         let known = Known { readings: VecDeque::with_capacity(KEPT), line: None, wander_ppb };
         Self { published: Snapshot::default(), known: Mutex::new(known) }
@@ -188,7 +188,7 @@ impl DeviceClock {
             if off_ns <= bound_ns.saturating_add(reading.error_ns) {
                 return bound_ns;
             }
-            // It was set or reset, or one of the clocks changed its rate by more than it may: what was before says nothing of it now.
+            // The counter was set, or a clock changed its rate by more than it may: former readings are not valid any more.
             tracing::warn!(off_ns, bound_ns, "the clock of a device is not where it was expected: it is measured anew");
             known.readings.clear();
             off_ns.saturating_add(reading.error_ns)

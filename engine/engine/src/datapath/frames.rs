@@ -9,7 +9,7 @@ use spate_stats::Counter;
 /// Bytes before each frame in the ring.
 const HEADER: usize = 16;
 
-/// What goes with a frame.
+/// Metadata of a frame in a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameHeader {
     /// An instant; the two sides agree on which.
@@ -47,7 +47,7 @@ impl FrameWriter {
         self.ring.slots() >= HEADER + len
     }
 
-    /// Nobody reads any more.
+    /// Whether the reader is gone.
     pub(super) fn is_abandoned(&self) -> bool {
         self.ring.is_abandoned()
     }
@@ -63,7 +63,7 @@ impl FrameWriter {
         header[..8].copy_from_slice(&at_ns.to_ne_bytes());
         header[8..12].copy_from_slice(&(original_len as u32).to_ne_bytes());
         header[12..].copy_from_slice(&(frame.len() as u32).to_ne_bytes());
-        // There is room: neither can fail. The reader waits for all of the frame.
+        // The ring has room: neither write can fail. The reader waits for all of the frame.
         let _ = self.ring.push_entire_slice(&header);
         let _ = self.ring.push_entire_slice(frame);
         true
@@ -130,7 +130,7 @@ impl FrameReader {
         self.lost.get()
     }
 
-    /// Nobody writes any more.
+    /// Whether the writer is gone.
     pub(super) fn is_abandoned(&self) -> bool {
         self.ring.is_abandoned()
     }

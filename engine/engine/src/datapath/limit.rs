@@ -21,7 +21,7 @@ const NS_PER_SECOND: u128 = 1_000_000_000;
 /// The time for which the budget is kept when it is not used, by senders and by reflectors.
 const KEPT_NS: u64 = 1_000_000;
 
-/// What a rate counts.
+/// Unit of a rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitUnit {
     /// Packets.
@@ -35,7 +35,7 @@ pub enum LimitUnit {
 /// A greatest rate: units a second, as a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxRate {
-    /// What is counted.
+    /// Unit of the rate.
     pub unit: LimitUnit,
     /// Numerator, and denominator, which is not 0.
     pub per_second: (u64, u64),
@@ -50,7 +50,7 @@ impl MaxRate {
     }
 }
 
-/// What may be sent, and what was.
+/// Budget of a rate limit: what may be sent, and what was sent.
 #[derive(Debug)]
 pub(super) struct Budget {
     rate: MaxRate,
@@ -76,7 +76,7 @@ impl Budget {
         let allowed = self.rate.within(now_ns.saturating_sub(self.since_ns));
         let used = self.used.load(Relaxed);
         let least = allowed.saturating_sub(self.kept.cast_unsigned());
-        // Another worker may have done so, or have sent meanwhile.
+        // Another worker may have advanced the budget, or have sent meanwhile.
         if used < least && self.used.compare_exchange(used, least, Relaxed, Relaxed).is_ok() {
             self.put_by(least - used, self.kept);
         }

@@ -84,8 +84,8 @@ impl Datapath {
         Self::open_at(config, Placement::OwnCpus)
     }
 
-    /// The same with workers that have no CPUs of their own: they run where the calling thread may, and `worker_cpus` only numbers
-    /// them. To count what more workers than CPUs do, not to measure time.
+    /// Opens the data path with workers that have no CPUs of their own: they run where the calling thread may, and `worker_cpus` only
+    /// numbers them. It serves to count what more workers than CPUs do, not to measure time.
     pub fn open_without_own_cpus(config: Config) -> Result<Self, OpenError> {
         Self::open_at(config, Placement::Together)
     }
@@ -132,7 +132,7 @@ impl Datapath {
         self.slow.join(links, &self.opened)
     }
 
-    /// From now on ports answer ARP, neighbour discovery and ping for the addresses that a scenario's clients and servers
+    /// From now on ports answer ARP, neighbor discovery and ping for the addresses that a scenario's clients and servers
     /// have on them, and are members of its servers' multicast groups, until what it returns is dropped.
     pub fn hold(&self, scenario: &Scenario) -> Result<Holding, OpenError> {
         let (groups, unreported) = prepare::applications::groups(scenario);
@@ -205,11 +205,11 @@ impl Datapath {
         for (worker, part) in parts.into_iter().enumerate() {
             self.opened.lines.send(WorkerIndex(worker), Command::Install(slot, Box::new(part)));
         }
-        // Else one that has lost its CPU could take the run's first packets for foreign ones.
+        // Without that, a worker that has lost its CPU could take the run's first packets for foreign ones.
         self.opened.lines.await_all();
         let run = Arc::new(run);
         self.monitor.add(Arc::clone(&run));
-        // What has moved since it was found was passed to the runs of before.
+        // Moves of neighbors since they were resolved were passed to earlier runs.
         self.slow.note_moved_since(run.next_hops());
         Ok(run)
     }
@@ -223,7 +223,7 @@ impl Datapath {
         *current = max_rate;
         let budget = max_rate.map(|rate| Arc::new(Budget::new(rate, self.opened.clock.mono_ns())));
         self.opened.lines.send_all(|| Command::Limit(budget.clone()));
-        // Else one could send for a run that is started next without it.
+        // Without that, a worker could send for a run that is started next without it.
         self.opened.lines.await_all();
     }
 
@@ -274,7 +274,7 @@ impl Datapath {
         ports.map(|(index, port)| (port.config.name.as_str(), self.slow.neighbor_moves(PortIndex(index))))
     }
 
-    /// Of ports whose device stamps packets, by name: by how much its time stamps may be off now, if that is known.
+    /// Ports with a device that stamps packets, by name, and the greatest error of its time stamps now, if that is known.
     pub fn stamp_bounds(&self) -> impl Iterator<Item = (&str, Option<u64>)> {
         let stamping =
             |port: &OpenPort| port.device_clock.as_ref().map(|clock| clock.bound_ns(self.opened.clock.mono_ns()));
@@ -352,7 +352,7 @@ impl OpenPort {
         }
     }
 
-    /// Its device's clock, for the monitor to follow; none if the device stamps no packets. `port` is its index.
+    /// Clock of the device of the port with this index, for the monitor to follow; none if the device stamps no packets.
     fn stamping(&self, port: PortIndex) -> Option<Stamping> {
         let (counter, clock) = (self.port.counter()?, self.device_clock.clone()?);
         Some(Stamping { port, counter, clock })

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::index::PortIndex;
 
-/// How often the wall clock is looked at.
+/// Interval at which the wall clock is read.
 const WALL_NS: u64 = 1_000_000_000;
 /// How often runs are looked at until they have ended: they may receive commands at any time.
 const RUNS_NS: u64 = 20_000_000;

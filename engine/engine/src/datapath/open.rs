@@ -32,16 +32,16 @@ const IN_CACHE: u32 = 384;
 pub(super) struct OpenPort {
     pub(super) config: PortConfig,
     pub(super) port: Port<Started>,
-    /// Of its device, if that stamps packets.
+    /// Clock of the port's device, if that stamps packets.
     pub(super) device_clock: Option<Arc<DeviceClock>>,
     /// The workers that serve it: those of its group, or all.
     pub(super) group: WorkerRange,
     pub(super) tx_workers: Vec<WorkerIndex>,
-    /// By receive queue.
+    /// Workers that receive from the port, by receive queue.
     pub(super) rx_workers: Vec<WorkerIndex>,
-    /// By position in `tx_workers`.
+    /// Transmit counters, by position in `tx_workers`.
     pub(super) tx: Vec<Arc<QueueShare>>,
-    /// By position in `rx_workers`.
+    /// Receive counters, by position in `rx_workers`.
     pub(super) rx: Vec<Arc<QueueShare>>,
     /// Receive queues that no worker has.
     pub(super) outlet: Mutex<Vec<RxQueue>>,
@@ -54,7 +54,7 @@ pub(super) struct OpenWorker {
     pub(super) thread: JoinHandle<()>,
 }
 
-/// All that is open.
+/// Open ports and workers.
 pub(super) struct Opened {
     pub(super) eal: Eal,
     pub(super) clock: Clock,
@@ -64,12 +64,12 @@ pub(super) struct Opened {
     pub(super) nodes: Nodes,
 }
 
-/// Where workers run.
+/// CPU affinity of workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placement {
     /// Each on the CPU that the configuration has for it.
     OwnCpus,
-    /// All where the thread may run that opens them.
+    /// All workers run where the thread may run that opens the data path.
     Together,
 }
 
@@ -184,7 +184,7 @@ fn check(config: &Config) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// For each port the workers that serve it.
+/// Worker groups, by port.
 fn groups(config: &Config) -> Result<Vec<WorkerRange>, OpenError> {
     let workers = config.worker_cpus.len();
     if config.worker_groups.is_empty() {
@@ -297,7 +297,7 @@ fn open_port(
     port.start(QueueSizes { rx: DESCRIPTORS, tx: DESCRIPTORS }, &pool)
 }
 
-/// What worker threads will be made of.
+/// What worker threads are started with.
 struct Threads {
     queues: Vec<Queues>,
     shared: Vec<usize>,

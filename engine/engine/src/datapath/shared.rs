@@ -7,9 +7,9 @@ use spate_stats::{ArrivalsSlot, Counter, DelaySlot, Gaps, Histogram, RxSlot, Spa
 /// One worker's side of one run.
 #[derive(Debug)]
 pub(super) struct RunShare {
-    /// By stream of the run.
+    /// Transmit counters, by stream of the run.
     pub(super) tx: Box<[TxSlot]>,
-    /// By stream of the run.
+    /// Receive counters, by stream of the run.
     pub(super) rx: Box<[RxSlot]>,
     /// By stream of the run: of packets that this worker reads itself, where they are measured.
     pub(super) gaps: Box<[Option<Gaps>]>,
@@ -17,7 +17,7 @@ pub(super) struct RunShare {
     pub(super) delays: Box<[DelaySlot]>,
     /// By number, those this worker counts in.
     pub(super) histograms: Box<[Option<Histogram>]>,
-    /// By receiver of the run.
+    /// Receivers, by their order in the run.
     pub(super) receivers: Box<[ArrivalsSlot]>,
     /// By list of tags (`Measure::by_tag`) and number in it; lists in which this worker counts nothing are empty.
     pub(super) by_tag: Box<[Box<[TagSlot]>]>,
@@ -90,7 +90,7 @@ pub(super) struct QueueShare {
     pub(super) rx_packets: Counter,
     pub(super) rx_bytes: Counter,
     pub(super) foreign: Counter,
-    /// Of them, for another station by their destination MAC.
+    /// Foreign packets for another station by their destination MAC.
     pub(super) other_mac: Counter,
     /// Times nothing was read because a worker that keeps sequences was behind.
     pub(super) receive_waits: Counter,
@@ -106,7 +106,7 @@ pub(super) struct QueueShare {
     pub(super) unstamped: Counter,
 }
 
-/// What a worker counts of itself.
+/// Counters of a worker itself.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct WorkerShare {

@@ -35,14 +35,14 @@ use super::{
     },
 };
 
-/// From a frame's departure to its arrival.
+/// Time from a frame's departure to its arrival.
 const PATH_NS: u64 = 10_000;
-/// Of initial sequence numbers: the same plan gives the same packets.
+/// Seed of initial sequence numbers: the same plan gives the same packets.
 const SEED: u128 = 1;
 /// Slots of the two runs that a simulation is: of streams, and of flows.
 const STREAMS: usize = 0;
 const FLOWS: usize = 1;
-/// The first flows begin then: a client is up a little later than its clock.
+/// The first flows start then: a client is up a little later than its clock.
 const FLOWS_BEGIN_NS: u64 = 1;
 
 /// What to simulate.
@@ -87,7 +87,7 @@ pub enum SimulationError {
     Capture {
         /// Name of the stream.
         stream: String,
-        /// What is wrong with it.
+        /// The error.
         error: ReadError,
     },
 }
@@ -115,22 +115,22 @@ pub struct Simulation {
     /// Captures that are too long for memory.
     readings: Vec<Reading>,
     flows_begin: bool,
-    /// Nothing happens from here on.
+    /// End of the simulation: nothing happens from here on.
     until_ns: u64,
     marks: VecDeque<u64>,
     /// By mark that has passed, and worker: flows of clients that were established.
     established: Vec<Vec<u64>>,
-    /// Of the instant that was simulated last.
+    /// Packets of the instant that was simulated last.
     packets: VecDeque<SimulatedPacket>,
 }
 
-/// What is known of a worker.
+/// State of a simulated worker.
 struct OfWorker {
     /// Packets of streams that it may still send.
     left: u64,
     /// Counters of the clients of each template.
     clients: Vec<Arc<Counters>>,
-    /// What it sent at the present instant.
+    /// Packets that it sent at the present instant.
     sent: Vec<Sent>,
 }
 
@@ -222,7 +222,7 @@ impl Simulation {
         self.workers.iter().map(of).collect()
     }
 
-    /// All that happens at an instant.
+    /// Runs everything that is due at an instant.
     fn pass(&mut self, now_ns: u64) -> Result<(), SimulationError> {
         while self.marks.front().is_some_and(|mark| *mark <= now_ns) {
             self.marks.pop_front();
@@ -418,7 +418,7 @@ fn part(
     send: &Arc<[SendStream]>,
 ) -> Result<PortRun<Simulated>, std::convert::Infallible> {
     let streams = &what.spec.streams;
-    // Of all streams that this engine sends the same.
+    // The part is the same for all streams that this engine sends.
     let (index, count) = streams.iter().find_map(|stream| stream.part).unwrap_or((0, 1));
     let workers = what.workers as u64;
     let share = WorkerShare { first: u64::from(index) * workers + worker as u64, stride: u64::from(count) * workers };

@@ -22,9 +22,9 @@ use crate::index::{PoolIndex, PortIndex, StreamIndex, WorkerIndex, WorkerRange};
 /// An open port.
 #[derive(Clone, Debug)]
 pub struct PortInfo {
-    /// As configured.
+    /// Name as configured.
     pub name: String,
-    /// As configured.
+    /// Device as configured.
     pub device: PortDevice,
     /// DPDK's driver.
     pub driver: String,
@@ -38,17 +38,17 @@ pub struct PortInfo {
     pub line_rate_bps: Option<u64>,
     /// Greatest payload of a frame in bytes.
     pub mtu: u32,
-    /// What its device does of the work on packets.
+    /// Offloads of its device that are in use.
     pub offloads: Offloads,
     /// Workers that serve it: those of its group, or all.
     pub workers: WorkerRange,
-    /// Those of them that transmit on it.
+    /// Workers of `workers` that transmit on the port.
     pub tx_workers: Vec<WorkerIndex>,
     /// The workers that receive from it, by receive queue.
     pub rx_workers: Vec<WorkerIndex>,
     /// Receive queues that its device can share packets out to, and transmit queues that it has.
     pub max_queues: (usize, usize),
-    /// What its device refused at the start.
+    /// Settings that its device refused at the start.
     pub refused: Vec<Refusal>,
     /// Members of a bond.
     pub bond: Vec<BondMember>,
@@ -73,14 +73,14 @@ pub struct Timing {
     pub warmup_ns: u64,
     /// Length of the measured phase; none: until stopped.
     pub duration_ns: Option<u64>,
-    /// How long to wait for packets under way.
+    /// How long the drain waits for packets in flight.
     pub drain_ns: u64,
 }
 
 /// One stream of a run.
 #[derive(Clone, Debug)]
 pub struct StreamSpec {
-    /// For messages.
+    /// Name, for messages.
     pub name: String,
     /// Its number in trailers, unique in the run.
     pub id: u16,
@@ -90,7 +90,8 @@ pub struct StreamSpec {
     pub rx_port: Option<PortIndex>,
     /// Which of the engines that send it this one is, and how many there are; none if others send it alone.
     pub part: Option<(u32, u32)>,
-    /// Its packets. `Template::flow` says whether they are measured. Of a replay it stands for them, like the first.
+    /// Packets of the stream; `Template::flow` says whether they are measured. For a replay, a template like its first packet stands in for
+    /// its packets.
     pub template: Template,
     /// The capture it replays instead; `timing.rate` is then its speed: distances (see `Gap`) in nanoseconds.
     pub replay: Option<ReplaySpec>,
@@ -99,7 +100,7 @@ pub struct StreamSpec {
     pub timing: StreamTiming,
     /// A disabled stream sends nothing until enabled.
     pub enabled: bool,
-    /// It is paused until a command resumes it.
+    /// Whether the stream is paused until a command resumes it.
     pub paused: bool,
     /// This many packets of each worker are built at Prepare and then repeated; 0 for none. Not with `Template::flow`.
     pub cache: usize,
@@ -118,9 +119,9 @@ pub struct ReplaySpec {
     pub rewrite: Rewrite,
     /// What counts as the distance between two.
     pub gap: Gap,
-    /// How often; none: without an end.
+    /// Number of passes; none: without end.
     pub loops: Option<u64>,
-    /// No gap is shorter.
+    /// Minimum gap.
     pub min_gap_ns: u64,
     /// The id of its stream; of streams that replay the halves of one capture, the lower of both.
     pub first_id: u16,
@@ -155,7 +156,7 @@ pub struct StreamReceive {
     /// Index of its list in `Measure::by_tag`, if its packets are counted by VLAN tag, too. Streams that share one are counted together.
     /// Needs `Template::flow`.
     pub by_tag: Option<usize>,
-    /// Its packets differ in what a port spreads by: addresses and ports.
+    /// Whether packets differ in addresses and ports, by which a port spreads them over queues.
     pub varied: bool,
 }
 
@@ -175,11 +176,11 @@ pub struct Measure {
 /// The clock that all engines of a run have in common, as one of them is to keep it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReferenceClock {
-    /// It minus the engine's monotonic clock.
+    /// The reference clock minus the engine's monotonic clock.
     pub offset_ns: i64,
     /// Greatest error of `offset_ns` at `measured_at_ns`.
     pub bound_ns: u64,
-    /// By the engine's monotonic clock.
+    /// When that was measured, on the engine's monotonic clock.
     pub measured_at_ns: u64,
     /// By how much the error may grow, in nanoseconds a second.
     pub drift_ppb: u32,
@@ -190,11 +191,11 @@ pub struct ReferenceClock {
 pub struct Reflector {
     /// The port.
     pub port: PortIndex,
-    /// What is swapped.
+    /// Fields that are swapped.
     pub swap: Swap,
     /// Frames to any station are sent back, not only those to the port's own MAC.
     pub any_mac: bool,
-    /// Where packets may be sent back to.
+    /// Destinations that packets may be sent back to.
     pub allowed: Allowed,
 }
 
@@ -235,9 +236,9 @@ pub struct StatefulSpec {
 /// By which neighbors the MACs of a port's `PortLink` and `Neighbours` were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkHops {
-    /// Of servers that clients connect to, and of the remote ends of their tunnels, each by its address.
+    /// Next hops of servers that clients connect to and of the remote ends of their tunnels, by address.
     pub servers: BTreeMap<Address, Hop>,
-    /// Of all others, over IPv4 and IPv6.
+    /// Next hops of all other destinations, over IPv4 and IPv6.
     pub others: [Option<Hop>; 2],
 }
 
@@ -286,11 +287,11 @@ pub struct RecordsSpec {
     pub path: Option<PathBuf>,
     /// Records in the file at most.
     pub most: u64,
-    /// The file is given up if it is not finished so long after the workers have ended: its volume may hang.
+    /// Timeout of finishing the file after the workers have ended: its volume may hang.
     pub within_ns: u64,
 }
 
-/// What has become of a run's records.
+/// State of a run's records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordsState {
     /// The file.
@@ -301,7 +302,7 @@ pub struct RecordsState {
     pub omitted: u64,
     /// Where no file was asked for, records that at least one watcher was given.
     pub delivered: u64,
-    /// The same, that none was: there was no watcher, or all were too slow.
+    /// Records that no reader received: there was none, or all were too slow.
     pub undelivered: u64,
     /// Why there is no file, or will be none.
     pub problem: Option<String>,
@@ -312,15 +313,15 @@ pub struct RecordsState {
 pub struct TemplateCounters {
     /// The template's name.
     pub name: String,
-    /// What it is counted under.
+    /// Statistics group.
     pub group: String,
-    /// Of its clients, or of its servers.
+    /// Whether these are the template's clients; else its servers.
     pub client: bool,
     /// Flows, those in TIME-WAIT not among them.
     pub open: u64,
-    /// In the order of `spate_stateful::COUNTERS`.
+    /// Counts in the order of `spate_stateful::COUNTERS`.
     pub counts: Vec<u64>,
-    /// Of them, those of the warm-up: what each worker had counted in its first iteration after it.
+    /// Counters of the warm-up: what each worker had counted in its first iteration after it.
     pub warmup: Vec<u64>,
     /// Counters of its program.
     pub programs: Vec<ProgramCounter>,
@@ -329,11 +330,11 @@ pub struct TemplateCounters {
 /// A counter of a program, all workers together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramCounter {
-    /// As the program has it.
+    /// Name in the program.
     pub name: String,
-    /// From the start on.
+    /// Count since the start.
     pub count: u64,
-    /// Of it, in the warm-up.
+    /// The part of `value` that was counted in the warm-up.
     pub warmup: u64,
 }
 
@@ -342,9 +343,9 @@ pub struct ProgramCounter {
 pub struct Steering {
     /// The worker.
     pub worker: WorkerIndex,
-    /// Of its own clients' flows, which arrived where they were computed to.
+    /// Packets of this worker's clients' flows, which arrived where RSS was computed to bring them.
     pub rss: u64,
-    /// Of servers' flows, which are where their clients' packets arrive.
+    /// Packets of servers' flows, which are placed where their clients' packets arrive.
     pub placed: u64,
     /// Given to the worker that has the flow.
     pub handed_off: u64,
@@ -362,7 +363,7 @@ pub struct TemplateTimes {
 }
 
 impl TemplateCounters {
-    /// One of them.
+    /// The value of one counter.
     pub fn get(&self, count: Count) -> u64 {
         self.counts[count as usize]
     }
@@ -388,13 +389,13 @@ pub enum FlowChange {
     Rate((u64, u64)),
     /// Sets the rate to this fraction of the spec's.
     Factor((u64, u64)),
-    /// No flow begins, or they do again; what falls into the pause does not begin later.
+    /// No flow starts, or they do again; what falls into the pause does not begin later.
     Paused(bool),
     /// Disables or enables the templates: the same.
     Enabled(bool),
 }
 
-/// Where a run stands.
+/// State of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunState {
     /// Ready to start.
@@ -441,7 +442,7 @@ pub struct PortCounters {
     pub rx_errors: u64,
     /// Read, without a trailer of any run here.
     pub foreign_packets: u64,
-    /// Of them, for another station by their destination MAC.
+    /// Foreign packets for another station by their destination MAC.
     pub other_mac_packets: u64,
     /// Received and sent back; in `tx_packets` too.
     pub reflected_packets: u64,
@@ -485,7 +486,7 @@ pub struct WorkerCounters {
 pub struct PrepareError {
     /// Path of the field in the plan, such as "streams[3].packet".
     pub field: FieldPath,
-    /// What is wrong and what would be right.
+    /// The problem and the remedy.
     pub problem: String,
     /// Whether it is a lack of memory or queues rather than a wrong plan.
     pub exhausted: bool,
@@ -494,7 +495,7 @@ pub struct PrepareError {
 /// Why a call on a run was refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// Not in this state.
+    /// The call is not possible in the run's state.
     #[error("the run is {state:?}: {problem}")]
     State {
         /// Its state.
@@ -507,13 +508,13 @@ pub enum RunError {
     Passed {
         /// The requested instant.
         at_wall_ns: u64,
-        /// How long ago that was.
+        /// How long ago the instant was.
         late_ns: u64,
     },
     /// Time stamps of the run are by the wall clock.
     #[error("time stamps of the run are by the wall clock: it is of one engine, or its plan has a clock_bound_ns")]
     NoReference,
-    /// No such stream.
+    /// The run has no such stream.
     #[error("{} does not exist", _0.path())]
     UnknownStream(StreamIndex),
     /// The new rate cannot be used.

@@ -74,7 +74,7 @@ impl Workers {
         self.workers[worker.0].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a worker look at its rings.
+    /// Wakes a worker to read its rings.
     pub(super) fn wake(&self, worker: WorkerIndex) {
         self.line(worker).waker.wake();
     }

@@ -34,7 +34,7 @@ impl Tree {
         Ok(text.trim().to_owned())
     }
 
-    /// The same, or none where there is no such file in a folder that is there.
+    /// The text of a file, or none where an existing folder has no such file.
     pub(super) fn optional_text(&self, path: &str, folder: &str) -> Result<Option<String>, String> {
         match fs::read_to_string(self.0.join(path)) {
             Ok(text) => Ok(Some(text.trim().to_owned())),

@@ -8,7 +8,7 @@ use super::streams::labels;
 use super::{Encoder, MAX_TAGS, Scrape, Values};
 
 impl Scrape {
-    /// Of streams that are counted by tag, in the measured phase. Returns for how many tags there is no room.
+    /// Writes counters by tag of streams, in the measured phase. Returns the number of tags that are omitted.
     pub(super) fn by_tag(&self, encoder: &mut Encoder<'_>, read: &[Vec<StreamStats>]) -> Result<usize, fmt::Error> {
         let values: &Values<TagCounters> = &[
             ("spate_stream_tag_rx_packets", "Packets received with a VLAN tag in the measured phase", |c| c.packets),

@@ -9,7 +9,7 @@ use contract::StreamStats;
 use spate_stats::Span;
 
 impl Scrape {
-    /// Of streams that are counted on arrival.
+    /// Writes outages of streams that are counted on arrival.
     pub(super) fn stream_outages(&self, encoder: &mut Encoder<'_>, read: &[Vec<StreamStats>]) -> fmt::Result {
         let help = "Longest time without an arrival in the measured phase so far, at this engine";
         let name = "spate_stream_outage_longest_seconds";
@@ -24,7 +24,7 @@ impl Scrape {
         Ok(())
     }
 
-    /// Of packets of flows.
+    /// Writes outages of the sides of templates.
     pub(super) fn template_outages(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
         let help =
             "Longest time without an arrival of a packet of its flows in the measured phase so far, at this engine";

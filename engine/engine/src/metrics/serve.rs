@@ -38,7 +38,7 @@ impl Drop for Connection {
 /// A page, and when its encoding started.
 type Encoded = (Instant, Arc<Page>);
 
-/// What answers are made of.
+/// State that answers are made from.
 struct Server {
     engine: Arc<Engine>,
     /// The last page in each format. Held while one is encoded: there are never two under way.
@@ -69,7 +69,7 @@ pub async fn serve(listener: TcpListener, engine: Arc<Engine>) {
             open.pop_front();
         }
         open.push_back(Connection(connection.abort_handle()));
-        // It is read before the next is accepted, which may close it.
+        // The request is read before the next connection is accepted, which may close this one.
         tokio::task::yield_now().await;
     }
 }
@@ -95,7 +95,7 @@ impl Server {
             tracing::debug!(%error, "a scrape's connection ended");
             return;
         }
-        // Its last byte was written.
+        // The last byte of the answer was written.
         if let Some(page) = given.into_inner().unwrap_or_else(PoisonError::into_inner) {
             page.note_scraped();
         }

@@ -79,7 +79,7 @@ impl Scrape {
         Ok(read.iter().map(|(_, sides)| sides.len()).sum::<usize>().saturating_sub(MAX_SIDES))
     }
 
-    /// What programs count by names of their own.
+    /// Writes the counters of programs.
     fn programs<'a>(
         encoder: &mut Encoder<'_>,
         sides: impl Iterator<Item = (&'a Arc<Held>, &'a TemplateCounters)>,

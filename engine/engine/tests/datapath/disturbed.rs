@@ -41,7 +41,7 @@ pub fn disturbance(seed: u64, one_in: u64, done: Arc<Mutex<Done>>) -> Box<Distur
             if touched[index] || flow(index).is_none() {
                 continue;
             }
-            // A swap needs a neighbour in the same burst, which a machine that keeps up seldom has: it is tried more often.
+            // A swap needs a neighbor in the same burst, which a machine that keeps up seldom has: it is tried more often.
             match random.below(2 * one_in) {
                 0 => {
                     touched[index] = true;

@@ -17,7 +17,7 @@ impl Namespace {
         run(&["ip", "netns", "add", &this.0]);
         this.run(&["ip", "link", "add", "sp0", "type", "veth", "peer", "name", "sp1"]);
         for interface in ["sp0", "sp1"] {
-            // The host's own neighbour discovery would be foreign packets.
+            // The host's own neighbor discovery would be foreign packets.
             this.run(&["sysctl", "-qw", &format!("net.ipv6.conf.{interface}.disable_ipv6=1")]);
             this.run(&["ip", "link", "set", interface, "mtu", mtu, "up"]);
         }

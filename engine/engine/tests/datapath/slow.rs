@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ports with addresses, against the kernel's own neighbour tables and ping.
+//! Ports with addresses, against the kernel's own neighbor tables and ping.
 use std::{
     collections::BTreeMap,
     process::Command,

@@ -118,7 +118,7 @@ fn an_icmp_error_finds_its_flow_on_whichever_worker_it_arrives() {
         wait_for(&run, RunState::Complete, 10);
         let client = &run.template_counters()[0];
         assert_eq!(client.get(Count::FlowsAttempted), 1);
-        // The first may come before the flow begins.
+        // The first may come before the flow starts.
         assert!((49..=50).contains(&client.get(Count::IcmpErrors)), "{client:?}");
         let handed = if queue == 0 { 0 } else { 50 };
         assert_eq!(sum(&run).handed_off, handed, "errors arrive on queue {queue}");

@@ -434,7 +434,7 @@ fn inside_moving_gateway() {
     thread::sleep(Duration::from_millis(500));
     router.take();
     wait_for(&run, RunState::Complete, 10);
-    // Flows that begin after that, and those that were open, use the new MAC only; on the other links nothing has changed.
+    // Flows that start after that, and those that were open, use the new MAC only; on the other links nothing has changed.
     let Returned { macs, stations, .. } = router.take();
     assert_eq!(macs.map(|macs| macs.into_iter().collect::<Vec<_>>()), [[NEW], [ROUTER], [ROUTER]]);
     assert!(stations.iter().all(|link| link.len() >= 20), "{:?}", stations.map(|link| link.len()));

@@ -18,7 +18,7 @@ const ANNOUNCE_NS: u64 = 1_000_000_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Announcements {
     sent: u32,
-    /// When the next is due.
+    /// When the next announcement is due.
     at_ns: u64,
 }
 

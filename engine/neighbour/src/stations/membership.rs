@@ -24,7 +24,7 @@ pub(crate) const OWN: u64 = 0;
 /// The groups that a port is a member of.
 #[derive(Clone, Debug)]
 pub(crate) struct Membership {
-    /// Of IPv4 and of IPv6.
+    /// Groups of IPv4 and of IPv6.
     families: [Groups; 2],
 }
 

@@ -18,7 +18,7 @@ pub use pinger::{LEAST_INTERVAL_NS, LONGEST_TIMEOUT_NS, MOST_PINGS, Ping, PingEv
 /// Why a port cannot ping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PingError {
-    /// Nothing leads there.
+    /// The port has no route to the destination.
     #[error(transparent)]
     NoRoute(#[from] NoRoute),
     /// Replies would come from several stations.
@@ -30,7 +30,7 @@ pub enum PingError {
     /// Routers forward nothing from a link-local address (RFC 4291 section 2.5.6).
     #[error("{0} is a link-local address, from which nothing is forwarded to {1}: use another address of the port")]
     StaysOnLink(IpAddr, IpAddr),
-    /// Not an address of the port's.
+    /// The address is none of the port's.
     #[error("{0} is none of the port's addresses of the destination's family: {list}", list = .1.join(", "))]
     NotOwn(IpAddr, Vec<String>),
     /// Too many at once.
@@ -43,7 +43,7 @@ pub enum PingError {
 pub(crate) struct Pings {
     /// Each with its next hop.
     under_way: Vec<(Pinger, IpAddr)>,
-    /// Of the next ping.
+    /// Identifier of the next ping.
     identifier: u16,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Address resolution by ARP (RFC 826) and IPv6 neighbour discovery (RFC 4861): answers for the port's addresses and those of emulated
-//! stations, asks for the neighbours that are wanted, and learns from both where they are.
+//! Address resolution by ARP (RFC 826) and IPv6 neighbor discovery (RFC 4861): answers for the port's addresses and those of emulated
+//! stations, asks for the neighbors that are wanted, and learns from both where they are.
 use std::net::IpAddr;
 
 use spate_net::vlan::Tags;
@@ -116,7 +116,7 @@ fn answer(station: &Station, own: IpAddr, asker: IpAddr, mac: Mac) -> Option<Vec
     }
 }
 
-/// The request for a neighbour; none if the port has no address of its family.
+/// The request for a neighbor; none if the port has no address of its family.
 fn ask(link: &Link, question: &Question) -> Option<Vec<u8>> {
     let Target { tags, address } = question.target;
     let (mac, from) = match question.asker {

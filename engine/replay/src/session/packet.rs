@@ -12,7 +12,7 @@ use spate_net::{
 
 use super::Transport;
 
-/// Its endpoints.
+/// Endpoints of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
     pub(super) transport: Transport,
@@ -26,7 +26,7 @@ pub(super) struct Packet<'a> {
     pub(super) flow: Flow,
     /// Bytes of the IP packet.
     pub(super) ip_len: usize,
-    /// Of TCP.
+    /// Header fields of TCP.
     pub(super) segment: Segment,
     pub(super) payload: &'a [u8],
 }

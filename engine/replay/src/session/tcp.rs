@@ -23,7 +23,7 @@ pub(super) struct Tcp {
 /// One direction.
 #[derive(Default)]
 struct Half {
-    /// Of its SYN; none before.
+    /// Sequence number of its SYN; none before that.
     first: Option<u32>,
     /// Bytes in order so far.
     next: u64,

@@ -152,7 +152,7 @@ fn the_way_it_ends_is_kept() {
         // It closed already; what follows is its stack's answer.
         (vec![fin(true, 1), rst(true)], End::Closed(C)),
         (vec![fin(true, 1), fin(false, 0), rst(false)], End::Closed(C)),
-        // What is under way when a reset comes is received by nobody.
+        // What is in flight when a reset comes is not received.
         (vec![rst(true), server(0, b"late")], End::Reset { by: C, closed: false }),
     ];
     for (rest, end) in cases {

@@ -3,7 +3,7 @@
 use super::packet::Packet;
 use super::{LONGEST_SESSION, Said, Speaker};
 
-/// What was said so far.
+/// Messages sent so far.
 #[derive(Default)]
 pub(super) struct Udp {
     pub(super) said: Vec<Said>,

@@ -9,7 +9,7 @@ use crate::FieldPath;
 /// A field of fixed width in a payload, another value for each flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Of its first byte in the payload.
+    /// Offset of its first byte in the payload.
     pub offset: u64,
     /// Flow n of the template has the n-th.
     pub values: Values,
@@ -22,9 +22,9 @@ pub enum Values {
     List(Box<[Box<[u8]>]>),
     /// Decimal digits with leading zeros, of `first + n * step` modulo 10^`width`.
     Counter {
-        /// Of flow 0.
+        /// Value of flow 0.
         first: u64,
-        /// From one flow to the next.
+        /// Difference from one flow to the next.
         step: u64,
         /// Digits; 1..=20.
         width: u8,
@@ -35,16 +35,16 @@ pub enum Values {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
 pub struct FieldError {
-    /// Of the field.
+    /// Index of the field.
     pub index: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: FieldProblem,
 }
 
 /// What is wrong with a field; its text starts with the part of the field that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FieldProblem {
-    /// There is nothing to send.
+    /// The field has no values.
     #[error("is empty; give at least one value")]
     NoValues,
     /// The field would have no bytes.

@@ -21,17 +21,17 @@ use crate::{
 const CHUNK: usize = 1460;
 /// Chunks of a flow, at most: the receive buffer that is usual.
 const MOST: usize = 1024;
-/// One in this many chunks is not given to what comes out of order, of all and of a flow's.
+/// One chunk of this many is kept from data out of order, among all chunks and among a flow's.
 const KEPT: usize = 8;
 /// Flows for each chunk, and how many there are at least and at most.
 const FLOWS_A_CHUNK: usize = 64;
 const FEWEST_CHUNKS: usize = 1024;
 const MOST_CHUNKS: usize = 16_384;
 
-/// What is looked for next.
+/// What a cursor searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Nothing any more.
+    /// No end is searched for any more.
     Nothing,
     /// The end of this number.
     One(u32),
@@ -54,10 +54,10 @@ struct Side {
     first: Option<Next>,
 }
 
-/// Where a flow has come to.
+/// Position of a flow in the bytes that it receives.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
-    /// All before it are looked through.
+    /// Sequence number behind the bytes that are searched.
     at: u32,
     /// Ends that the program has not asked for yet.
     ended: u32,
@@ -101,11 +101,11 @@ struct Chunk {
 /// Whether what a program waits for has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It is asked for the next.
+    /// It has: the next end may be searched for.
     Yes,
-    /// Not yet.
+    /// The end has not come yet.
     No,
-    /// Its end can never be known.
+    /// The end can never be known.
     Broken,
 }
 
@@ -280,7 +280,7 @@ impl Readers {
             return usize::MAX;
         }
         if cursor.at != data_end(flow) || old >= s.payload.len() {
-            // What came before waits to be looked through.
+            // Earlier bytes wait to be searched.
             return 0;
         }
         let begin = |number: u32| self.ends[number as usize].matcher.begin();
@@ -328,7 +328,7 @@ impl Readers {
             self.choose(index, first);
         }
         self.look(index, end, (seq, s.payload));
-        // What of it was taken and not looked through.
+        // Bytes of the segment that were accepted and not searched.
         let from = if seq_before(seq, self.cursors[index as usize].at) { self.cursors[index as usize].at } else { seq };
         let in_order = !seq_before(end, from);
         let contiguous = if in_order { end } else { flow.received_until(from, recoveries).unwrap_or(from) };
@@ -367,7 +367,7 @@ impl Readers {
             let skip = cursor.at.wrapping_sub(seq) as usize;
             let piece = if skip < bytes.len() { Some(&bytes[skip..]) } else { held(&self.chunks, cursor) };
             let Some(piece) = piece else {
-                // What was accepted is in the segment or held.
+                // Accepted bytes are in the segment or in chunks.
                 debug_assert!(false, "bytes at {} are lost", cursor.at);
                 cursor.broken = true;
                 break;
@@ -477,7 +477,7 @@ impl Readers {
 }
 
 impl Cursor {
-    /// Nothing is looked for any more.
+    /// Whether no end is searched for.
     fn is_idle(&self) -> bool {
         self.chosen && self.next == Next::Nothing
     }
@@ -502,7 +502,7 @@ fn first_byte(s: &Segment<'_>) -> u32 {
     s.seq.wrapping_add(u32::from(s.has(flag::SYN)))
 }
 
-/// Behind the last byte that came in order.
+/// Sequence number behind the last byte in order.
 fn data_end(flow: &Flow) -> u32 {
     flow.rcv_nxt.wrapping_sub(u32::from(flow.has(is::FIN_RECEIVED)))
 }

@@ -18,7 +18,7 @@ pub trait Sink {
     /// How far it has come with one: all that is kept of it between pieces, beside each flow.
     type Progress: Copy + Debug;
 
-    /// Nothing has come yet.
+    /// The progress before the first byte.
     fn begin(&self) -> Self::Progress;
 
     /// Takes in the next bytes. Behind an end or a fault `progress` is of no use any more.
@@ -33,11 +33,11 @@ pub trait Sink {
 /// Outcome of reading bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fed {
-    /// All belong to it, and more do.
+    /// All bytes belong to the message, which goes on.
     More,
-    /// It ends behind this many of them.
+    /// The message ends behind this many of the bytes.
     Ends(usize),
-    /// It is no message whose end can be known.
+    /// The end of the message can never be known.
     Broken(Fault),
 }
 
@@ -51,7 +51,7 @@ macro_rules! register {
             $($(#[$attribute])* $name($sink),)+
         }
 
-        /// How far a matcher has come.
+        /// Progress of a matcher.
         #[derive(Clone, Copy, Debug)]
         #[expect(missing_docs, reason = "the names say it")]
         pub enum Progress {
@@ -59,7 +59,7 @@ macro_rules! register {
         }
 
         impl Matcher {
-            /// Nothing has come yet.
+            /// The progress before the first byte.
             pub fn begin(&self) -> Progress {
                 match self {
                     $($(#[$attribute])* Self::$name(sink) => Progress::$name(sink.begin()),)+

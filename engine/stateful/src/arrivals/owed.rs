@@ -72,7 +72,7 @@ impl Arrivals {
         }
     }
 
-    /// Of a template that has turns.
+    /// Weight of a template that has turns.
     fn weight(&self, template: usize) -> u64 {
         match self.turns {
             Turns::One(only) if only != template => 0,
@@ -91,7 +91,7 @@ impl Arrivals {
         (0..self.weights.len()).filter_map(within).min().unwrap_or(u64::MAX)
     }
 
-    /// Whether a slot of this row, of any worker, is due before an instant.
+    /// Whether a slot of this schedule, of any worker, is due before an instant.
     fn is_due(&self, slot: u64, before_ns: u64) -> bool {
         let ticks = self.due_ticks_after(slot, self.line.at(slot).0);
         let in_row = self.later.front().is_none_or(|(from, _)| ticks < *from);

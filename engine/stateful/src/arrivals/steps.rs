@@ -3,7 +3,7 @@
 //!
 //! A ramp of `n` steps has step k, k = 1, 2, ..., n, from (k - 1) steps' time on, at k / n of the full rate. The gap behind a slot is
 //! that of the step in which the slot is due, but no longer than a quarter of the ramp: so TRex's `rampup_sec` does, with steps of
-//! a second. Gaps are rounded up to ticks, lest one more slot be due in a step than there is room for.
+//! a second. Gaps are rounded up to ticks, so that no more slots are due in a step than there is room for.
 use super::{FRACTION, SECOND};
 
 /// Rates on the way up, and where that has come to.
@@ -52,7 +52,7 @@ impl Steps {
         }
     }
 
-    /// When a slot is due, in ticks.
+    /// Tick at which a slot is due.
     #[inline(never)]
     pub(super) fn due_ticks(mut self, slot: u64) -> u128 {
         loop {

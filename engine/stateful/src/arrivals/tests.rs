@@ -302,7 +302,7 @@ fn limits_hold_over_rows() {
     arrivals.change_rates(1_000_000_000, Box::new(limited((100, 1))));
     let due: Vec<_> = all(arrivals.clone(), u64::MAX).iter().map(|flow| flow.due_ns / 1_000_000).collect();
     assert_eq!(due[9..], [900, 1000, 1010]);
-    // One that is at its limit has no more in another row.
+    // One that is at its limit has no more in another schedule.
     arrivals.change_rates(2_000_000_000, Box::new(limited((100, 1))));
     assert_eq!(all(arrivals, u64::MAX).len(), 12);
 }

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 /// How templates take turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// As evenly as rates allow: a template's k-th slot has the position k / rate in the row, and where positions are equal the
+    /// As evenly as rates allow: a template's k-th slot has the position k / rate in the schedule, and where positions are equal the
     /// template of lower index goes first. So each has its first among the first.
     #[default]
     Even,
@@ -27,7 +27,7 @@ pub(super) enum Turns {
     Drawn(Draws),
 }
 
-/// Where a template's next slot is in the row: at `turns / weight`.
+/// Where a template's next slot is in the schedule: at `turns / weight`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     turns: u64,

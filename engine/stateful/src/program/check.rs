@@ -24,7 +24,7 @@ pub fn check(templates: &[Programs], payloads: &[u64]) -> Vec<Fault> {
             faults = one.faults;
         }
     }
-    // What follows goes along programs, which must be sound for that.
+    // The next checks walk through programs, which must be sound for that.
     if faults.is_empty() {
         for side in [Side::Client, Side::Server] {
             faults.extend(loops::check(templates, side));
@@ -40,7 +40,7 @@ pub fn check(templates: &[Programs], payloads: &[u64]) -> Vec<Fault> {
     faults
 }
 
-/// One program being looked through.
+/// A program that is being checked.
 struct One<'a> {
     templates: &'a [Programs<'a>],
     template: usize,

@@ -33,12 +33,12 @@ pub(super) fn switched_to(templates: &[Programs], template: usize) -> bool {
     programs.any(|program| program.switches_to(template))
 }
 
-/// How far a side has come.
+/// State of one side of the dialogue.
 struct Place<'a> {
     walk: Walk<'a>,
     /// Bytes or messages sent since the start.
     sent: u64,
-    /// Of what the peer sent, what was cleared.
+    /// Bytes of the peer that were cleared.
     cleared: u64,
     reset: bool,
 }

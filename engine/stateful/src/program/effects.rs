@@ -7,18 +7,18 @@ use super::{
 };
 use crate::Protocol;
 
-/// What an instruction does.
+/// Effects of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effects<'a> {
     /// The side whose programs over TCP begin with it; it stands nowhere else.
     pub begins: Option<Side>,
     /// The only transport that has it, and what programs over the other have instead.
     pub transport: Option<(Protocol, &'static str)>,
-    /// It takes time whenever it is executed. What counts from the flow's start waits only once.
+    /// Whether the instruction takes time whenever it is executed. What counts from the flow's start waits only once.
     pub takes_time: bool,
-    /// What it sends.
+    /// Data that the instruction sends.
     pub sends: Option<Data>,
-    /// What it waits for.
+    /// Condition that the instruction waits for.
     pub waits_for: Option<Awaited<'a>>,
     /// The variable that it changes.
     pub changes: Option<(u8, VariableChange)>,
@@ -28,9 +28,9 @@ pub struct Effects<'a> {
     pub counts: Option<u16>,
     /// What it does about connections of other templates.
     pub opens: Option<Opens<'a>>,
-    /// What is executed next.
+    /// The next instruction.
     pub next: Next,
-    /// What is wrong with it, whatever its program.
+    /// Problem of the instruction in any program.
     pub wrong: Option<Problem>,
 }
 
@@ -57,20 +57,20 @@ impl<'a> Opens<'a> {
 /// A payload, by its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// As bytes of a stream.
+    /// The payload as bytes of a stream.
     Stream(u32),
-    /// As a datagram.
+    /// The payload as a datagram.
     Message(u32),
 }
 
-/// What is waited for.
+/// Condition that an instruction waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited<'a> {
     /// This number since the start or the last that cleared the count.
     Count {
         /// Bytes or messages.
         count: u64,
-        /// They are taken off the count.
+        /// Whether they are subtracted from the count.
         clear: bool,
         /// "bytes" or "messages".
         unit: &'static str,
@@ -81,53 +81,53 @@ pub enum Awaited<'a> {
     PeerClose,
 }
 
-/// What becomes of a variable.
+/// Change of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariableChange {
-    /// It is this.
+    /// The variable is set to this.
     Set(i64),
-    /// It is this much more, around at 2^64.
+    /// This is added to the variable, modulo 2^64.
     Add(i64),
-    /// It is a time.
+    /// The variable is set to the time.
     Time,
 }
 
-/// What is executed behind an instruction.
+/// The instruction that is executed after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// The one behind it.
     Following,
-    /// That at `to` if a comparison holds, else the one behind it.
+    /// The instruction at `to` if a comparison holds, else the next one.
     Jump {
-        /// There.
+        /// Destination of the jump.
         to: u32,
         /// Compared.
         variable: u8,
         /// `variable COMPARISON value`.
         comparison: Comparison,
-        /// What it is compared with.
+        /// Value that the variable is compared with.
         value: i64,
     },
-    /// That at `to` for some time since what a variable says, then the one behind it.
+    /// The instruction at `to` until some time has passed since the time in a variable, then the next one.
     Loop {
-        /// There.
+        /// Destination of the jump.
         to: u32,
-        /// Has the time.
+        /// Variable with the time.
         since: u8,
     },
-    /// Another template's program.
+    /// The program of another template.
     Template(u32),
-    /// None: the flow is closed, or reset.
+    /// No instruction: the flow is closed, or reset.
     End {
-        /// By RST.
+        /// Whether the flow is reset; else it is closed.
         reset: bool,
     },
-    /// None: the flow stays until its peer or silence ends it.
+    /// No instruction: the flow stays until its peer or its idle timeout ends it.
     LeftOpen,
 }
 
 impl<'a> Effects<'a> {
-    /// None: the next instruction is executed at once.
+    /// No effects: the next instruction is executed at once.
     pub(super) const NONE: Self = Self {
         begins: None,
         transport: None,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be wrong with programs, and where.
+//! Problems of programs, and where they are.
 use std::fmt;
 
 use super::VARIABLES;
@@ -12,9 +12,9 @@ pub const LONGEST_PATTERN: usize = 64;
 /// One side of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
-    /// It opens flows.
+    /// The side that opens flows.
     Client,
-    /// It answers them.
+    /// The side that answers them.
     Server,
 }
 
@@ -28,30 +28,30 @@ pub struct Fault {
     pub side: Side,
     /// Index of the instruction.
     pub at: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: Problem,
 }
 
-/// What can be wrong with an instruction.
+/// Problem of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// Nothing leads to it.
+    /// The instruction is never executed.
     #[error("nothing leads to it; leave it out, or jump to it")]
     Unreachable,
     /// A position that does not exist.
     #[error("leads to {to}; must be {first}..{end}, the last being the program's end")]
     Target {
-        /// There.
+        /// Destination of the jump.
         to: u32,
         /// The first position a jump may lead to.
         first: usize,
-        /// One behind the last instruction.
+        /// Position behind the last instruction.
         end: usize,
     },
     /// A TCP program must begin with it.
     #[error("must be {0}: programs over TCP begin with it")]
     First(&'static str),
-    /// It stands where it must not.
+    /// The instruction may only be the first.
     #[error("must be the first instruction, and no other")]
     NotFirst,
     /// An instruction of the other side.
@@ -79,7 +79,7 @@ pub enum Problem {
         /// Its length.
         len: u64,
     },
-    /// It waits for nothing.
+    /// The instruction waits for nothing.
     #[error("waits for 0; must be at least 1")]
     Nothing,
     /// A pattern's length.
@@ -110,21 +110,21 @@ pub enum Problem {
     /// A template that there is not, or that has no clients.
     #[error("there is no template {0} with a program of clients")]
     Opened(u32),
-    /// It opens a connection of the template named last, and none is ever named.
+    /// The instruction opens a connection of the template named last, and none is ever named.
     #[error("no next_template names a template for it; name one")]
     Unnamed,
     /// Connections would open connections without end.
     #[error("connections of template {0} open connections of this template again, without end; break the circle")]
     Circle(usize),
-    /// It would go around for ever at one instant.
+    /// The program would loop for ever at one instant.
     #[error(
         "goes back to {to}, and nothing on the way takes time or is certain to end; put a delay, a receive that clears its count, or a counter set before the loop there"
     )]
     NoTime {
-        /// There.
+        /// Destination of the jump.
         to: usize,
     },
-    /// It waits for what will never come.
+    /// The instruction waits for what will never come.
     #[error("waits for {wanted} {unit}, of which the {peer} sends {sent} before it ends or waits itself")]
     NeverMet {
         /// This many since the last clear.
@@ -136,7 +136,7 @@ pub enum Problem {
         /// This many since the last clear.
         sent: u64,
     },
-    /// It waits for what is there.
+    /// The instruction waits for what has been counted before.
     #[error(
         "waits for nothing: {counted} {unit} are counted already; set clear in the receives before it, or count on to {on_to}"
     )]
@@ -148,7 +148,7 @@ pub enum Problem {
         /// With what it counts.
         on_to: u64,
     },
-    /// It waits for a close that will never come.
+    /// The instruction waits for a close that will never come.
     #[error("waits until the {0} closes, which itself waits")]
     NeverClosed(Side),
 }

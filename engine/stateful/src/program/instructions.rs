@@ -30,17 +30,17 @@ pub enum Instruction {
     Send {
         /// Its index.
         payload: u32,
-        /// Goes on when it is acknowledged; else when it is in the send buffer.
+        /// Whether the program waits until the payload is acknowledged; else until it is in the send buffer.
         wait: bool,
     },
-    /// Goes on when this many bytes have come since the flow's start or the last clear.
+    /// Waits until this many bytes were received since the flow's start or the last clear.
     Receive {
-        /// At least 1.
+        /// Number of bytes; at least 1.
         bytes: u64,
         /// Takes them off the count.
         clear: bool,
     },
-    /// Goes on behind the end of what is received next.
+    /// Waits for the end of what is received next.
     ReceiveUntil(Until),
     /// UDP: sends a payload as one datagram.
     SendMessage {
@@ -49,23 +49,23 @@ pub enum Instruction {
     },
     /// UDP: goes on when this many datagrams have come since the flow's start or the last clear.
     ReceiveMessages {
-        /// At least 1.
+        /// Number of messages; at least 1.
         messages: u32,
         /// Takes them off the count.
         clear: bool,
     },
     /// Waits; a random time between both, evenly distributed, if they differ.
     Delay {
-        /// In ns.
+        /// Minimum in ns.
         min_ns: u64,
-        /// In ns; not less.
+        /// Maximum in ns; not below the minimum.
         max_ns: u64,
     },
     /// TCP: FIN when all is sent, then the program ends. UDP: forgets the flow.
     Close,
     /// TCP: RST, whatever is not sent. UDP: as `Close`.
     Reset,
-    /// Goes on when the peer has closed its direction.
+    /// Waits until the peer has closed its direction.
     WaitForPeerClose,
     /// Ends the program; the flow stays until its peer or silence ends it.
     LeaveOpen,
@@ -73,41 +73,41 @@ pub enum Instruction {
     Keepalive(u64),
     /// Sets a variable.
     Set {
-        /// Below `VARIABLES`.
+        /// Index of the variable, below `VARIABLES`.
         variable: u8,
-        /// To this.
+        /// The value.
         value: i64,
     },
     /// Adds to a variable, around at 2^64.
     Add {
-        /// Below `VARIABLES`.
+        /// Index of the variable, below `VARIABLES`.
         variable: u8,
         /// This.
         value: i64,
     },
-    /// Goes on elsewhere if a comparison of a variable with a value holds.
+    /// Jumps if a comparison of a variable with a value holds.
     Jump {
-        /// There.
+        /// Destination of the jump.
         to: u32,
-        /// Below `VARIABLES`.
+        /// Index of the variable, below `VARIABLES`.
         variable: u8,
         /// `variable COMPARISON value`.
         comparison: Comparison,
-        /// What it is compared with.
+        /// Value that the variable is compared with.
         value: i64,
     },
-    /// Goes on elsewhere until so much time has passed since a mark.
+    /// Jumps until this much time has passed since the time in a variable.
     Loop {
-        /// There.
+        /// Destination of the jump.
         to: u32,
         /// Variable of the mark; below `VARIABLES`.
         since: u8,
-        /// In ns.
+        /// Duration in ns.
         duration_ns: u64,
     },
     /// Notes the time in a variable (ns of the stack's clock).
     Mark {
-        /// Below `VARIABLES`.
+        /// Index of the variable, below `VARIABLES`.
         variable: u8,
     },
     /// Adds one to a counter of the program.
@@ -122,7 +122,7 @@ pub enum Instruction {
         /// Variable of the mark; below `VARIABLES`.
         since: u8,
     },
-    /// Goes on with the same side's program of another template, from its first instruction behind `Connect` or `Accept`.
+    /// Continues with the same side's program of another template, from its first instruction behind `Connect` or `Accept`.
     SwitchTemplate {
         /// Its index.
         template: u32,
@@ -130,19 +130,20 @@ pub enum Instruction {
     /// Clients: opens a connection of another template from the flow's client address; goes on when that has ended, or could not be
     /// opened.
     OpenConnection {
-        /// Its index; none: the one that was named last, by this flow or by a connection that it opened. If none was, nothing is opened.
+        /// Index of the template; none: the one that was named last, by this flow or by a connection that it opened. If none was, nothing
+        /// is opened.
         template: Option<u32>,
     },
     /// Clients: names the template of the next connections that are opened without a name: of this flow, and when it ends of the one that
     /// opened it. Of several, one is drawn for each connection.
     NextTemplate {
-        /// Their indices, each once; at least one. All have the same probability.
+        /// Indices of the templates, each once; at least one. All have the same probability.
         templates: Box<[u32]>,
     },
 }
 
 impl Instruction {
-    /// What it does.
+    /// Effects of the instruction.
     pub fn effects(&self) -> Effects<'_> {
         match self {
             Self::Connect => opening::effects(Side::Client),

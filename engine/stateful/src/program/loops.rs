@@ -20,7 +20,7 @@ type Place = (usize, usize);
 /// What is known of a variable at a position, whichever way led there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
-    /// No way leads there.
+    /// The position is not reachable.
     Never,
     Value(i64),
     Anything,
@@ -228,7 +228,7 @@ fn known(program: &Program, switched: bool) -> Vec<Variables> {
     known
 }
 
-/// What variables are behind an instruction.
+/// Values of variables after an instruction.
 fn after(instruction: &Instruction, mut variables: Variables) -> Variables {
     if let Some((variable, change)) = instruction.effects().changes {
         let variable = &mut variables[usize::from(variable)];

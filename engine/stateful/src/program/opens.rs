@@ -57,7 +57,7 @@ fn effects<'a>(template: &Programs<'a>) -> impl Iterator<Item = (usize, Opens<'a
     instructions.iter().enumerate().filter_map(|(at, instruction)| Some((at, instruction.effects().opens?)))
 }
 
-/// Of a template's clients.
+/// What a template's clients open.
 #[derive(Default)]
 struct Of {
     /// Templates that an opening names.
@@ -70,7 +70,7 @@ struct Of {
     switches: BTreeSet<usize>,
 }
 
-/// By template.
+/// Names of templates to open, by template.
 struct Names(Vec<Of>);
 
 impl Names {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The way that a flow takes through a program, as far as it is known beforehand: variables are 0 at first, and nothing but the
+//! The way that a flow takes through a program, as far as it is known before a run: variables are 0 at first, and nothing but the
 //! program sets them. What does not depend on it alone (times, what bytes say, other templates) is not known.
 use super::effects::{Awaited, Next, VariableChange};
 use super::{Instruction, Program, VARIABLES};
@@ -11,10 +11,10 @@ const MOST_STEPS: u32 = 1_000_000;
 pub(super) struct Walk<'a> {
     program: &'a Program,
     pub at: usize,
-    /// None where a time was noted.
+    /// Known values of variables; none for a variable that holds a time.
     variables: [Option<i64>; VARIABLES],
     steps: u32,
-    /// It is not known what follows.
+    /// Whether the next instruction is not known.
     pub lost: bool,
 }
 
@@ -23,7 +23,7 @@ impl<'a> Walk<'a> {
         Self { program, at: 0, variables: [Some(0); VARIABLES], steps: 0, lost: false }
     }
 
-    /// What is executed next.
+    /// The next instruction.
     pub fn instruction(&self) -> Option<&'a Instruction> {
         self.program.instructions.get(self.at).filter(|_| !self.lost)
     }
@@ -33,7 +33,7 @@ impl<'a> Walk<'a> {
         self.at >= self.program.instructions.len()
     }
 
-    /// Goes on behind the next instruction.
+    /// Passes to what follows the next instruction.
     pub fn go_on(&mut self) {
         let Some(instruction) = self.instruction() else { return };
         let mut next = self.at + 1;

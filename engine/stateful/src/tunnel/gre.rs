@@ -16,7 +16,7 @@ use crate::{
 /// Settings of GRE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gre {
-    /// There is a key.
+    /// Whether packets have a key.
     pub keyed: bool,
 }
 

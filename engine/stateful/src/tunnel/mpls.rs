@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! MPLS (RFC 3032) as a kind of tunnel: the near ends are label edge routers, the remote end is the next label switching router, and the
 //! entry at the bottom of the stack is the identifier. There is no outer IP header: routers swap the labels above, or take them off, so
-//! that only the bottom one says whose a received packet is.
+//! that only the bottom one identifies the client of a received packet.
 use spate_net::{
     encap::{Carries, Encap},
     mpls::{Entry, LABEL, LEN, UNICAST, split_bottom},

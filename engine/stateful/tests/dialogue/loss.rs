@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Losses: time-outs (RFC 6298), fast retransmission with and without selective acknowledgements (RFC 5681, 6582, 6675), by
-//! time (RFC 8985), at a pace (RFC 6937), and time-outs that were none (RFC 5682).
+//! Losses: timeouts (RFC 6298), fast retransmission with and without selective acknowledgements (RFC 5681, 6582, 6675), by
+//! time (RFC 8985), at a pace (RFC 6937), and timeouts that were none (RFC 5682).
 use super::peer::{ACK, FIN, MSS, Peer, Reply, SACK_PERMITTED, SEND, about, plain, segment, selective};
 use spate_stateful::{CongestionControl, Count, Instruction, Tunables, packet::Options};
 
@@ -342,7 +342,7 @@ fn the_first_two_duplicates_let_new_data_go() {
 
 #[test]
 fn the_first_segment_sent_again_has_its_whole_time() {
-    // RFC 6298 section 5: what is acknowledged meanwhile does not move on, nor does the time-out begin before it was sent.
+    // RFC 6298 section 5: what is acknowledged meanwhile does not move on, nor does the timeout begin before it was sent.
     let (mut peer, _) = sender(10, plain());
     peer.wait(50);
     peer.send(segment(ACK).ack(nth(1)));

@@ -319,7 +319,7 @@ impl End {
         let mut acknowledged = 0;
         match event {
             Close => {
-                // When the FIN is received its time-out has just been armed.
+                // When the FIN is received its timeout has just been armed.
                 for _ in 0..110 {
                     if self.peer.is_silent() {
                         self.peer.wait(100);

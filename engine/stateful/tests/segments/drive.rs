@@ -374,7 +374,7 @@ pub fn drive(bytes: &[u8]) -> Counts {
                 }
             }
         }
-        // Never more than a minute at once: time-outs come one by one.
+        // Never more than a minute at once: timeouts come one by one.
         stack.advance(now);
         listen(&mut stack, now, room, &mut known);
         assert!(stack.flows() <= FLOWS + 2);

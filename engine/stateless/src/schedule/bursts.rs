@@ -23,10 +23,10 @@ pub(super) struct Bursting {
 }
 
 impl Bursting {
-    /// None for a continuous stream that nothing starts.
+    /// The state of a bursting stream; none for a continuous stream that nothing starts.
     pub(super) fn new(timing: &StreamTiming) -> Option<Box<Self>> {
         let (packets, count, gap_ns) = match timing.transmit {
-            // What is started by another stream is one endless burst.
+            // A stream that another one starts is one endless burst.
             Transmit::Continuous if timing.waits => (u64::MAX, Some(1), 0),
             Transmit::Continuous => return None,
             Transmit::Bursts { packets, count, gap_ns } => (packets, count, gap_ns),
@@ -120,7 +120,7 @@ impl Schedule {
         let Some(bursting) = &mut self.bursting[stream] else { return };
         let running = bursting.active;
         if running {
-            // It starts again: what it had not sent is not sent.
+            // The stream starts again: packets that it had not sent are not sent.
             bursting.base = bursting.base.saturating_add(bursting.packets);
         }
         bursting.active = bursting.count != Some(0);

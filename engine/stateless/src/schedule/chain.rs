@@ -22,7 +22,7 @@ impl Next {
 /// What starts after something, and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Successor {
-    /// What.
+    /// What starts.
     pub next: Next,
     /// How often it is started yet; none: always.
     pub times: Option<u64>,

@@ -9,7 +9,7 @@ pub(super) struct Aim {
     pub(super) share: WorkerShare,
     pub(super) rate: Rate,
     pub(super) due: Due,
-    /// That packet's number among this worker's.
+    /// Number of that packet among this worker's.
     pub(super) sequence: u64,
 }
 
@@ -36,7 +36,7 @@ struct Member {
     count: usize,
     /// When they are due after the round's base.
     offset_ns: u64,
-    /// Of this worker's packets, the next one's number.
+    /// Number of the next packet among this worker's.
     sequence: u64,
 }
 

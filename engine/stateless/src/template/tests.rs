@@ -303,7 +303,7 @@ fn a_payload_is_copied_once() {
     };
     write(&mut buffers);
     assert_eq!(buffers.0[0].0[..200], [1; 200]);
-    // Nobody may do this without setting the note to 0: it shows what is written again.
+    // A writer may not do this without setting the note to 0: it shows what is written again.
     buffers.0[0].0.fill(2);
     write(&mut buffers);
     assert_eq!((&buffers.0[0].0[..PIECE], &buffers.0[0].0[PIECE..200]), (&[1; PIECE][..], &[2; 200 - PIECE][..]));

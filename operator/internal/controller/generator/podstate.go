@@ -76,10 +76,10 @@ func labelsNeeded(pod *corev1.Pod, said string) string {
 
 // remedies are by the kubelet's reason for a pod that it refuses.
 var remedies = map[string]string{
-	// Of the Topology Manager.
+	// Reasons of the Topology Manager.
 	"TopologyAffinityError": "; the node cannot give the pod's CPUs, huge pages and devices from one NUMA node: lower spec.workers, set spec.controlCPU to Shared" +
 		" (one CPU less), lower spec.packetMemory.size, attach networks whose devices are of one NUMA node, or choose another node (spec.podTemplate.spec.nodeSelector)",
-	// Of the CPU Manager with the option full-pcpus-only.
+	// Reason of the CPU Manager with the option full-pcpus-only.
 	"SMTAlignmentError": "; the node gives only whole cores to pods, and this one requests an odd number of CPUs: set spec.threadsPerCore to 1 or 2",
 }
 

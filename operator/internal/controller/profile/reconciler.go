@@ -186,7 +186,7 @@ type scope struct {
 	waits    string        // why it could not be resolved yet; empty if it was
 }
 
-// latest run, whoever created it; nil if there is none.
+// latest run, regardless of who created it; nil if there is none.
 func (s *scope) latest() *spatev1.TrafficRun {
 	if len(s.runs) == 0 {
 		return nil

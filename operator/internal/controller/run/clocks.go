@@ -24,7 +24,7 @@ const (
 	exchangesToStart = 8
 	// exchangesUnderWay is the number of exchanges with each engine at a tick: the earlier ones are not forgotten.
 	exchangesUnderWay = 4
-	// maxStartBound is how well a clock must be known for a start: worse than that, nobody can say that engines start together.
+	// maxStartBound is how well a clock must be known for a start: with a greater bound it is not known whether engines start together.
 	maxStartBound = 100 * time.Millisecond
 	// boundShare is the part of a measured delay that the bound of the clocks must not exceed for the delay to be reported.
 	boundShare = 10

@@ -522,7 +522,7 @@ func TestARunEndsThatDoesNotWaitForABusyGenerator(t *testing.T) {
 	l.ends("refused", spatev1.ReasonGeneratorBusy, "together with n/beside, n/first: ")
 }
 
-// It neither waits in line, nor overtakes those who do.
+// The run is neither queued, nor does it overtake queued runs.
 func TestARunThatDoesNotWaitForABusyGeneratorDoesNotOvertakeALine(t *testing.T) {
 	refuse := func(p *spatev1.TrafficProfile) { p.Spec.WhenBusy = spatev1.BusyRefuse }
 	l := newLab(t, append(generator("g", true), profileAt("half", "700kpps"), profileAt("most", "900kpps"), profileAt("little", "1kpps", refuse))...)

@@ -221,7 +221,7 @@ func TestAWholeResultIsJudgedWhereTheStatusHasAPartOfIt(t *testing.T) {
 	if result := got.Status.Result; len(result.Streams) != 1 || result.Details == nil {
 		t.Errorf("the status has %d streams, %+v", len(result.Streams), result.Details)
 	}
-	// It no longer exists.
+	// The chunk no longer exists.
 	must(t, s.r.Client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: string(details.Chunks[0].Name)}}))
 	must(t, s.r.Client.Get(t.Context(), client.ObjectKeyFromObject(strict), strict))
 	strict.Spec.Thresholds = nil

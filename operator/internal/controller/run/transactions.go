@@ -20,7 +20,7 @@ import (
 const fewestExamined = 4
 
 // countTransactions converts what a trial came to from connections to transactions, of which each connection of a template has a number.
-// Those of the ramp-up are not counted, but the failed ones among them are: a connection may fail after it.
+// Transactions of the ramp-up are not counted, but the failed ones among them are: a connection may fail after it.
 func countTransactions(connections spatev1.TrialRecord, stats []*enginev1.WatchStatsResponse, perConnection map[string]int64) spatev1.TrialRecord {
 	started, due, lost := int64(0), int64(0), int64(0)
 	for _, st := range present(stats) {

@@ -150,13 +150,13 @@ func (p checker) pool(a *spatev1.AddressPool, at *field.Path) (Pool, bool) {
 	return made, len(*p.Problems) == before
 }
 
-// nobody is a range of addresses that no host has.
-type nobody struct {
+// unassignable is a range of addresses that no host has.
+type unassignable struct {
 	prefix netip.Prefix
 	what   string
 }
 
-var nobodys = []nobody{
+var unassignables = []unassignable{
 	{netip.MustParsePrefix("0.0.0.0/32"), "is that of no station"},
 	{netip.MustParsePrefix("127.0.0.0/8"), "is a loopback address"},
 	{netip.MustParsePrefix("224.0.0.0/4"), "is that of a group"},
@@ -168,7 +168,7 @@ var nobodys = []nobody{
 
 // stations reports addresses of a range that no host can have; at is the field with its first and last.
 func (p checker) stations(first, last netip.Addr, at *field.Path) {
-	for _, none := range nobodys {
+	for _, none := range unassignables {
 		from, to := none.prefix.Addr(), limits.LastOf(none.prefix)
 		if from.Is4() != first.Is4() || last.Less(from) || to.Less(first) {
 			continue
@@ -355,7 +355,7 @@ func (p checker) tunnelEnds(localText, remoteText spatev1.IPAddress, at *field.P
 		name    string
 		address netip.Addr
 	}{{"local", local}, {"remote", remote}} {
-		if end.address.IsValid() && slices.ContainsFunc(nobodys, func(n nobody) bool { return n.prefix.Contains(end.address) }) {
+		if end.address.IsValid() && slices.ContainsFunc(unassignables, func(n unassignable) bool { return n.prefix.Contains(end.address) }) {
 			p.Add(spatev1.ReasonInvalidSpec, at.Child(end.name), "%s is no address that a host can have", end.address)
 		}
 	}
@@ -410,7 +410,7 @@ func (p checker) access(a *spatev1.AddressPool, at *field.Path, made *Pool) {
 	}
 	switch {
 	case !made.gateway.IsValid() || !first.IsValid() || !last.IsValid():
-	case slices.ContainsFunc(nobodys, func(n nobody) bool { return n.prefix.Contains(made.gateway) }):
+	case slices.ContainsFunc(unassignables, func(n unassignable) bool { return n.prefix.Contains(made.gateway) }):
 		p.Add(spatev1.ReasonInvalidSpec, at.Child("gateway"), "%s is no address that a host can have", a.Gateway)
 	case made.gateway.Is4() != first.Is4():
 		p.Add(spatev1.ReasonInvalidSpec, at.Child("gateway"), "%s is not of the family of %s", a.Gateway, stations)

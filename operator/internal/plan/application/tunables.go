@@ -16,7 +16,7 @@ import (
 	"spate.dev/operator/internal/plan/problem"
 )
 
-// longestMinRTO is the maximum of minRTO: an upper bound of retransmission time-outs may be 60 s (RFC 6298 section
+// longestMinRTO is the maximum of minRTO: an upper bound of retransmission timeouts may be 60 s (RFC 6298 section
 // 2.5).
 const longestMinRTO = time.Minute
 

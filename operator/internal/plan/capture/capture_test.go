@@ -48,7 +48,7 @@ func recorded(t *testing.T, packets ...captured) []byte {
 	return out.Bytes()
 }
 
-// The same as in engine/replay/src/half.rs.
+// The same cases are in engine/replay/src/half.rs.
 func TestAHalfHasThePacketsOfTheFirstSourceOrOfAllOthers(t *testing.T) {
 	talk := recorded(t, captured{1, 1, 1}, captured{2, 2, 0}, captured{1, 3, 1}, captured{1, 1, 0}, captured{3, 2, 0})
 	resolving := recorded(t, captured{2, 0, 0}, captured{1, 7, 0}, captured{2, 8, 0}, captured{1, 0, 0}, captured{2, 8, 0}, captured{1, 7, 0})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mustgather answers: what does somebody need to look into a problem of a cluster that they cannot reach?
+// Package mustgather answers: what do maintainers need to look into a problem of a cluster that they cannot reach?
 package mustgather
 
 import (

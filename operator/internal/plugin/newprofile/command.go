@@ -34,7 +34,7 @@ type options struct {
 // NewCommand returns `new`.
 func NewCommand() *cobra.Command { return newCommand(isTerminal) }
 
-// newCommand returns `new`; interactive reports whether there is somebody who answers questions.
+// newCommand returns `new`; interactive reports whether a user can answer questions.
 func newCommand(interactive func(io.Reader) bool) *cobra.Command {
 	var o options
 	var where cluster.Flags

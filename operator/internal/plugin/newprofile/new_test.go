@@ -26,7 +26,7 @@ spec:
   - {name: west, attachment: {kernel: {network: west}}, addresses: [198.19.0.2/24], gateway: 198.19.0.1}
 `
 
-// run runs `new` where nobody answers questions.
+// run runs `new` without a user who answers questions.
 func run(args ...string) (output, messages string, err error) {
 	return plugintest.Run("", append([]string{"new"}, args...), NewCommand())
 }

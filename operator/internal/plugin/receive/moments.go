@@ -24,7 +24,7 @@ func since(before, now *enginev1.Moments) times {
 	if now == nil {
 		return noTimes
 	}
-	if now.GetCount() < before.GetCount() { // the engine has begun to count again
+	if now.GetCount() < before.GetCount() { // the engine has started to count again
 		before = nil
 	}
 	all, earlier := float64(now.GetCount()), float64(before.GetCount())

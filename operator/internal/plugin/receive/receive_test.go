@@ -76,7 +76,7 @@ func reading(n uint64) *livev1.WatchStatsResponse {
 	}}
 }
 
-// after is a state of run tap after so many readings.
+// after is a state of run tap after this many readings.
 func after(readings uint64, arguments flags) *state {
 	if arguments.by == "" {
 		arguments.by = byPort
@@ -266,7 +266,7 @@ func TestCountingBeginsAnewWithAReset(t *testing.T) {
 		t.Errorf("the least may be of before, the greatest was exceeded: %+v", west.interArrival)
 	}
 	again := reading(5)
-	again.Engine.Receivers[0].Packets, again.Engine.Receivers[0].SinceNs = 100, noon.Add(4500*time.Millisecond).UnixNano() // somebody reset the receiver
+	again.Engine.Receivers[0].Packets, again.Engine.Receivers[0].SinceNs = 100, noon.Add(4500*time.Millisecond).UnixNano() // the receiver was reset
 	s.apply(counters.Counted{From: of, Answer: again})
 	if west := s.tally.rows(false)[1]; west.packets != 100 || !math.IsNaN(west.packetRate) || !west.began.Equal(noon.Add(4500*time.Millisecond)) {
 		t.Errorf("%+v", west)

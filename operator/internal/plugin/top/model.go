@@ -142,7 +142,7 @@ func (m *model) runNames() (names []string) {
 	return names
 }
 
-// draw makes the tables anew, and adds to the history.
+// draw makes the tables again, and adds to the history.
 func (m *model) draw() {
 	for i := range views {
 		m.tables[i] = views[i].rows(&m.board)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package admission answers: can a definition be run, and may it start on its generator now? Profiles report the first; runs need both.
-// It also chooses what a run needs besides its definition: its tag, its marks and its pods.
+// The resolver also chooses what a run needs besides its definition: its tag, its marks and its pods.
 package admission
 
 // This file answers: what does a definition refer to, and can it be resolved into a plan?

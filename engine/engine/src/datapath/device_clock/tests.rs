@@ -97,7 +97,7 @@ fn what_is_known_after_some_seconds_is_known_to_the_width_of_a_reading() {
         let bound = clock.bound_ns(last + REFRESH_NS).unwrap();
         assert!((300..500).contains(&bound), "{bound} ns at {hz} Hz");
         assert!(counter.error_of(&clock.line().unwrap(), last + REFRESH_NS) <= 20);
-        // Nobody reads it any more.
+        // The counter is not read any more.
         let later = clock.bound_ns(last + 100 * SECOND).unwrap();
         assert!((100_000..200_000).contains(&later), "{later} ns");
     }

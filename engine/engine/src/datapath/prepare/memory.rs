@@ -3,7 +3,7 @@
 
 use std::fs;
 
-/// Of the machine (proc(5)).
+/// File with the memory of the machine (proc(5)).
 const MACHINE: &str = "/proc/meminfo";
 
 /// Files of the container's own control group: its limit, what is taken of it, and where the cache is counted that can be given back.
@@ -35,7 +35,7 @@ pub(in crate::datapath) fn left() -> Option<u64> {
     left_by(|path| fs::read_to_string(path).ok())
 }
 
-/// The same, by what `read` gives as the texts of files.
+/// Bytes that may still be taken, with `read` as the reader of files.
 fn left_by(read: impl Fn(&str) -> Option<String>) -> Option<u64> {
     let of_machine = read(MACHINE).and_then(|text| {
         let kib = line(&text, "MemAvailable:")?.trim().strip_suffix("kB")?;
@@ -50,7 +50,7 @@ fn left_by(read: impl Fn(&str) -> Option<String>) -> Option<u64> {
     of_machine.into_iter().chain(of_groups).min()
 }
 
-/// What a line has behind its name.
+/// The rest of the line that begins with a name.
 fn line<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name))
 }

@@ -55,7 +55,7 @@ const LONG_PACKETS: u32 = 1023;
 /// Pools of packets longer than `SHORT_ROOM`, by worker, made when first needed.
 pub(in crate::datapath) type LongPackets = Vec<Option<Mempool>>;
 
-/// What preparing needs to know.
+/// Context of preparing a run.
 pub(in crate::datapath) struct Context<'a> {
     pub(in crate::datapath) eal: &'a Eal,
     pub(in crate::datapath) clock: &'a Clock,
@@ -112,7 +112,7 @@ pub(in crate::datapath) fn prepare(
     let mut next_hops = NextHops::new(names);
     for (port, streams) in by_port.iter().enumerate().filter(|(_, streams)| !streams.is_empty()) {
         let open = &context.ports[port];
-        // Of each of them the same.
+        // All of these streams have the same part.
         let (index, of) = streams.iter().find_map(|&index| spec.streams[index].part).unwrap_or(spec.share);
         let mut send: Vec<SendStream> = streams
             .iter()
@@ -354,7 +354,7 @@ fn prebuilt(
     Ok(all.into())
 }
 
-/// Packets built beforehand, being written.
+/// Prebuilt packets that are being written.
 struct Beforehand<'a>(&'a mut Prebuilt);
 
 impl Frames for Beforehand<'_> {

@@ -30,9 +30,9 @@ const MOST_GAPS: usize = 128;
 
 /// A run's receiving side.
 pub(in crate::datapath) struct Receive {
-    /// By worker.
+    /// Receiving parts, by worker.
     pub(in crate::datapath) workers: Vec<RunReceive>,
-    /// By worker.
+    /// Counters, by worker.
     pub(in crate::datapath) shares: Vec<Arc<RunShare>>,
     /// What control has to know of it.
     pub(in crate::datapath) control: Received,

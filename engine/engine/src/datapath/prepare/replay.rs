@@ -84,7 +84,7 @@ pub(in crate::datapath) fn is_started(spec: &RunSpec, index: usize) -> bool {
     spec.streams.iter().any(|stream| stream.timing.next.is_some_and(|after| after.next.index() == index))
 }
 
-/// One of the readers there may be.
+/// Permission to be one of the `MOST_READERS` readers.
 struct ReaderPermit;
 
 static READERS: AtomicUsize = AtomicUsize::new(0);
@@ -119,10 +119,10 @@ fn read_ahead(stream: &str, asked: &ReplaySpec, repeats: bool, permit: ReaderPer
 pub(in crate::datapath) struct Reading {
     stream: String,
     tape: Tape,
-    /// Of a pass, when it was looked through.
+    /// Packets of a pass, when the capture was surveyed.
     packets: u64,
     writer: FrameWriter,
-    /// It is read once more behind its end, for another start.
+    /// Whether the capture is read once more behind its end, for another start.
     repeats: bool,
     /// Read, and not yet put in; of the end the frame is empty.
     next: Option<(u64, u32)>,
@@ -131,7 +131,8 @@ pub(in crate::datapath) struct Reading {
 }
 
 impl Reading {
-    /// Of the capture of a stream, and where its packets come out. `repeats`: for one start after the other.
+    /// Starts to read the capture of a stream, and returns the ring that its packets come out of. `repeats`: passes of each start, one
+    /// start after the other.
     pub(in crate::datapath) fn new(
         stream: &str,
         asked: &ReplaySpec,

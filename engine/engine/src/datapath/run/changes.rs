@@ -16,9 +16,9 @@ pub(in crate::datapath) struct Stream {
     pub(in crate::datapath) tx_port: PortIndex,
     /// Its index among the run's streams of that port that are on a schedule.
     pub(in crate::datapath) index: usize,
-    /// It replays a capture: it is on no schedule, and its rate is a speed.
+    /// Whether the stream replays a capture: it is on no schedule, and its rate is a speed.
     pub(in crate::datapath) replayed: bool,
-    /// Other engines send it.
+    /// Whether other engines send the stream.
     pub(in crate::datapath) elsewhere: bool,
     /// When it begins on the run's clock; none: when another stream has sent its packets.
     pub(in crate::datapath) begins_ns: Option<u64>,
@@ -37,7 +37,7 @@ impl Run {
         self.update_all(Some((None, FlowChange::Factor(factor))), &[], at_wall_ns)
     }
 
-    /// From an instant on (0: now) flows of templates begin otherwise; returns it. Those that are open go on.
+    /// From an instant on (0: now) flows of templates start otherwise; returns it. Those that are open go on.
     pub fn update_templates(
         &self,
         templates: &[TemplateIndex],
@@ -69,7 +69,7 @@ impl Run {
         self.control().rates.clone()
     }
 
-    /// Changes how flows of templates begin (none given: of all), and streams, at an instant as `update`
+    /// Changes how flows of templates start (none given: of all), and streams, at an instant as `update`
     /// does. If any of it is refused, nothing changes.
     pub fn update_all(
         &self,

@@ -14,7 +14,7 @@ pub(in crate::datapath) struct RunClock {
     origin: Option<i64>,
     /// The run time it is stopped at.
     stopped_at: Option<i64>,
-    /// What is still to come, in order.
+    /// Changes to come, in order of time.
     changes: VecDeque<(u64, ClockChange)>,
 }
 

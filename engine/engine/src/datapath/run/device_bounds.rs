@@ -12,7 +12,7 @@ pub(in crate::datapath) struct DeviceBounds {
 }
 
 impl DeviceBounds {
-    /// Of ports with these clocks.
+    /// Bounds for ports with these clocks.
     pub(in crate::datapath) fn new(clocks: impl Iterator<Item = Option<Arc<DeviceClock>>>) -> Self {
         Self { by_port: clocks.map(|clock| Some((clock?, 0))).collect() }
     }
@@ -24,7 +24,7 @@ impl DeviceBounds {
         }
     }
 
-    /// The same of all ports, as is known at a monotonic instant: the last of the run.
+    /// Takes the bounds of all ports as they are at a monotonic instant: the last of the run.
     pub(super) fn note_last(&mut self, mono_ns: u64) {
         for (clock, worst_ns) in self.by_port.iter_mut().flatten() {
             *worst_ns = clock.bound_ns(mono_ns).unwrap_or(0).max(*worst_ns);

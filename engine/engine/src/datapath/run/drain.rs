@@ -106,7 +106,7 @@ impl Run {
         )
     }
 
-    /// How long packets under way are waited for.
+    /// How long the drain waits for packets in flight.
     fn drain_ns(&self, control: &Control) -> u64 {
         if control.started_at_wall_ns.is_some() { self.timing.drain_ns } else { 0 }
     }

@@ -48,11 +48,11 @@ pub struct Run {
     pub(in crate::datapath) tag: u16,
     pub(in crate::datapath) slot: usize,
     timing: Timing,
-    /// No other engine runs its plan.
+    /// Whether no other engine executes the plan.
     alone: bool,
     clock: Clock,
     workers: Arc<Workers>,
-    /// By worker.
+    /// Counters, by worker.
     pub(in crate::datapath) shares: Vec<Arc<RunShare>>,
     /// By stream: its index in the shares' delays.
     pub(in crate::datapath) delays: Vec<Option<u32>>,
@@ -70,7 +70,7 @@ pub struct Run {
     control: Mutex<Control>,
 }
 
-/// What control knows of a receiver.
+/// A receiver as control sees it.
 #[derive(Clone, Debug)]
 pub(in crate::datapath) struct Receiver {
     /// Workers that receive from its port.
@@ -98,7 +98,7 @@ pub(in crate::datapath) struct Control {
     stop_reason: Option<String>,
     /// When transmission was found to have come to its end.
     ended_at_mono_ns: Option<u64>,
-    /// When every worker was found to have sent all.
+    /// When every worker was found to have sent its last packet.
     sent_at_mono_ns: Option<u64>,
     /// When every worker was found to have closed it, or was given up.
     closed_at_mono_ns: Option<u64>,
@@ -131,7 +131,7 @@ pub(in crate::datapath) struct Control {
     last_change_ns: u64,
 }
 
-/// What a run is made of.
+/// Parts of a run that is to be made.
 pub(in crate::datapath) struct Parts {
     pub(in crate::datapath) id: String,
     pub(in crate::datapath) tag: u16,
@@ -271,7 +271,7 @@ impl Run {
         self.change_clock(at_wall_ns, ClockChange::Stop, "it is paused already, or will be")
     }
 
-    /// Goes on at an instant (0: now); returns it.
+    /// Resumes the run at an instant (0: now), which it returns.
     pub fn resume(&self, at_wall_ns: u64) -> Result<u64, RunError> {
         self.change_clock(at_wall_ns, ClockChange::Resume, "it is not paused")
     }
@@ -347,7 +347,7 @@ impl Run {
         }
     }
 
-    /// What ended it early, if something did.
+    /// The reason of an early end, if there was one.
     pub fn end_reason(&self) -> Option<String> {
         self.control().stop_reason.clone()
     }
@@ -391,7 +391,7 @@ impl Run {
         self.records.as_ref().map(Records::state)
     }
 
-    /// Its records from now on; none if connections are not recorded.
+    /// The run's records from now on; none if connections are not recorded.
     pub fn watch_records(&self) -> Option<Watch> {
         self.records.as_ref().map(Records::watch)
     }
@@ -417,12 +417,12 @@ impl Run {
         !self.templates.is_empty()
     }
 
-    /// Its templates, unless it is over.
+    /// The run's templates, unless it is over.
     pub(in crate::datapath) fn templates(&self) -> Option<&Templates> {
         (!self.closed() && !self.templates.is_empty()).then_some(&self.templates)
     }
 
-    /// Whether it sends back what arrives on a port.
+    /// Whether the run reflects what arrives on a port.
     pub(in crate::datapath) fn reflects(&self, port: PortIndex) -> bool {
         self.reflecting.contains(&port) && !self.closed()
     }
@@ -441,7 +441,7 @@ impl Run {
         self.workers.send_all(|| Command::ResetReceiver(self.slot, receiver));
     }
 
-    /// Whether it was removed.
+    /// Whether the run was removed.
     pub(in crate::datapath) fn is_removed(&self) -> bool {
         self.control().removed
     }

@@ -38,7 +38,7 @@ struct StreamsOfPort {
     port: PortIndex,
     workers: Vec<WorkerIndex>,
     streams: Arc<[SendStream]>,
-    /// By stream: its neighbor, if that is known; and whether its packets are built beforehand.
+    /// By stream: its neighbor, if that is known; and whether its packets are prebuilt.
     hops: Vec<(Option<IpAddr>, bool)>,
 }
 
@@ -49,7 +49,7 @@ struct LinkOfPort {
     workers: Vec<WorkerIndex>,
     hops: LinkHops,
     gateways: Vec<PoolGateway>,
-    /// Where frames go for which there is no hop.
+    /// MAC of the next hop of frames without a hop of their own.
     next_hop: Mac,
     routers: Vec<Router>,
     on_link: Box<[(Address, Address)]>,
@@ -59,7 +59,7 @@ struct LinkOfPort {
 #[derive(Clone, Debug)]
 struct Router {
     address: IpAddr,
-    /// Its MACs so far; the last is that of now.
+    /// MACs of the router so far; the last is the present one.
     macs: Vec<Mac>,
 }
 
@@ -76,7 +76,7 @@ struct Outcome {
 
 type Outcomes = BTreeMap<(PortIndex, LinkNeighbor), Outcome>;
 
-/// What a worker needs.
+/// Next hops for a worker: of streams, or of flows.
 enum New {
     Streams(NewStreams),
     Hops(NewNextHops),
@@ -132,7 +132,7 @@ impl Run {
 }
 
 impl NextHops {
-    /// Of a run on ports with these names; none so far.
+    /// Next hops of a run on ports with these names; it has none so far.
     pub(in crate::datapath) fn new(ports: Vec<String>) -> Self {
         Self { ports, streams: Vec::new(), links: Vec::new() }
     }
@@ -271,7 +271,7 @@ impl LinkOfPort {
         }
     }
 
-    /// What flows need.
+    /// Next hops of flows.
     fn of_flows(&self) -> FlowHops {
         let other = |v6: bool| {
             let known = self.hops.others[usize::from(v6)].map(|hop| hop.mac);
@@ -301,7 +301,7 @@ impl LinkHops {
         *known = Some(Hop { mac, neighbour });
     }
 
-    /// Where most of some servers are.
+    /// The most frequent next hop of some servers.
     pub(crate) fn most_frequent(&self, of: impl Fn(Address) -> bool) -> Option<Mac> {
         let mut counts: BTreeMap<Mac, usize> = BTreeMap::new();
         let servers = self.servers.iter().filter(|(server, _)| of(**server));

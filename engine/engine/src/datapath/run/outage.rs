@@ -14,7 +14,7 @@ use crate::index::{StreamIndex, TemplateIndex};
 /// 2,000 times it looks for the shortest gap that it keeps, at 1,000,000 packets a second.
 const COLLECT_NS: u64 = 2_000_000_000;
 const COLLECT_SIDE_NS: u64 = 250_000_000;
-/// What arrived this long ago has been counted.
+/// Packets that arrived longer ago than this are in the counters.
 const COUNTED_NS: u64 = 100_000_000;
 
 /// What is known of the times without an arrival in the measured phase, in nanoseconds since it began. Where several engines run the plan
@@ -25,7 +25,7 @@ pub struct Outage {
     pub phase_began_at_ns: u64,
     /// Times without an arrival, and what is known of others.
     pub silence: Silence,
-    /// Of one that other engines may know more of: when packets were due to be sent here; none: none were.
+    /// When packets were due to be sent here, of a stream that other engines may have sent, too; none: none were.
     pub sent: Option<Span>,
 }
 
@@ -49,7 +49,7 @@ impl Pauses {
 pub(in crate::datapath) struct Timeline {
     /// Run time 0, if it did not stand before.
     pub(in crate::datapath) start_ns: u64,
-    /// When it stands.
+    /// Pauses of the stream.
     pub(in crate::datapath) stands: Pauses,
 }
 
@@ -76,13 +76,13 @@ impl Timeline {
 /// A stream or a side of a template in the measured phase, on the monotonic clock.
 pub(in crate::datapath) struct Part<'a> {
     pub(in crate::datapath) silence: Silence,
-    /// When it was sent.
+    /// From the first to the last packet that was due.
     pub(in crate::datapath) sent: Span,
     pub(in crate::datapath) pauses: &'a Pauses,
 }
 
 impl Part<'_> {
-    /// When its packets are to arrive.
+    /// The spans in which packets are expected to arrive.
     fn expected(&self, timeline: &Timeline) -> Vec<Span> {
         let delay_ns = self.silence.least_delay_ns.unwrap_or(0);
         let later = |ns: u64| ns.saturating_add(delay_ns);
@@ -263,7 +263,7 @@ mod tests {
         // Nothing that was sent before 1,400 has arrived; nor what was sent after 1,500.
         assert_eq!(longest(arrivals(due().filter(|at| *at >= 1_400), 300), 9_000), Some(span(1_300, 1_700)));
         assert_eq!(longest(arrivals(due().filter(|at| *at <= 1_500), 300), 9_000), Some(span(1_800, 2_290)));
-        // It still lasts.
+        // The outage still lasts.
         assert_eq!(longest(arrivals(due().filter(|at| *at <= 1_500), 300), 2_000), Some(span(1_800, 2_000)));
         assert_eq!(longest(Silence::whole(), 9_000), Some(span(1_000, 1_990)));
     }

@@ -32,14 +32,14 @@ pub struct StreamRate {
     enabled: bool,
 }
 
-/// The rate at which flows of one template begin.
+/// The rate at which flows of one template start.
 #[derive(Clone, Copy, Debug)]
 struct TemplateRate {
     /// The plan's.
     base: (u64, u64),
     /// Set since; none: the common factor of the plan's.
     own: Option<(u64, u64)>,
-    /// It was set to 0.
+    /// Whether the rate was set to 0.
     zero: bool,
     paused: bool,
     enabled: bool,
@@ -127,7 +127,7 @@ impl Rates {
         Self { streams, templates: templates.map(TemplateRate::of).collect(), factor: None }
     }
 
-    /// Those of streams, in the order of `RunSpec::streams`.
+    /// Rates of streams, in the order of `RunSpec::streams`.
     pub fn streams(&self) -> &[StreamRate] {
         &self.streams
     }
@@ -148,7 +148,7 @@ impl Rates {
         })
     }
 
-    /// By template: whether flows of it begin.
+    /// By template: whether flows of it start.
     pub(super) fn begin(&self) -> impl Iterator<Item = bool> + '_ {
         self.templates.iter().map(|template| template.enabled && !template.paused && !template.zero)
     }

@@ -6,7 +6,7 @@ use spate_stats::{Arrivals, Delays, Distribution, Histogram, TagCounters};
 use crate::datapath::Run;
 use crate::index::{StreamIndex, WorkerIndex};
 
-/// What a receiver has measured.
+/// Measurements of a receiver.
 #[derive(Clone, Debug)]
 pub struct Received {
     /// By worker that receives from its port.

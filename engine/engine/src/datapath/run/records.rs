@@ -25,9 +25,9 @@ use crate::datapath::{
 /// Records of one worker that wait to be taken: those of a tenth of a second at a million flows a second, which is longer than
 /// the writer ever takes to write a group of rows.
 const RING: usize = 1 << 17;
-/// How often the writer looks for records.
+/// Interval at which the writer polls the workers' rings.
 const LOOK: Duration = Duration::from_millis(2);
-/// Records of the last so long are all that an engine that is killed can lose of a file.
+/// Interval of writes to the file: an engine that is killed loses the records of this time at most.
 const FLUSH: Duration = Duration::from_secs(60);
 /// Records that are taken at once.
 const BATCH: usize = 4096;
@@ -120,12 +120,12 @@ struct Shared {
     done: Flag,
 }
 
-/// What has become of the file.
+/// State of the file.
 #[derive(Default)]
 struct Outcome {
     written: u64,
     omitted: u64,
-    /// Of those written, records that can be read although the file is not finished.
+    /// Records among those written that can be read although the file is not finished.
     readable: u64,
     problem: Option<String>,
 }
@@ -145,7 +145,7 @@ impl Outcome {
 }
 
 impl Shared {
-    /// What may still change; none if nothing does.
+    /// The outcome while it may still change; else none.
     fn changing(&self) -> Option<MutexGuard<'_, Outcome>> {
         Some(lock(&self.outcome)).filter(|_| !self.done.is_up())
     }
@@ -264,7 +264,7 @@ impl Watch {
         }
     }
 
-    /// Whether no more will come.
+    /// Whether no more records will come.
     pub fn is_over(&self) -> bool {
         self.over
     }
@@ -283,7 +283,7 @@ impl Watch {
 /// Takes records from the workers.
 struct Writer {
     rings: Vec<Consumer<Record>>,
-    /// None if none was asked for, or it cannot be written.
+    /// The file; none if no file was requested, or it cannot be written.
     file: Option<RecordFile>,
     /// When what had been written was last made readable.
     flushed: Instant,
@@ -374,7 +374,7 @@ impl Writer {
         (outcome.written, outcome.omitted, outcome.readable) = (file.written(), file.omitted(), file.readable().1);
     }
 
-    /// Nothing more is written from now on. What was can be read, up to the last whole group.
+    /// Stops writing. What was written can be read, up to the last whole row group.
     fn fail(&mut self, error: &Error) {
         // Asked before anything is locked: the volume may not answer.
         let readable = self.file.as_ref().map(RecordFile::readable).filter(|(path, _)| path.exists());

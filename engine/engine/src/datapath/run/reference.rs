@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::datapath::{Clock, ReferenceClock, clock::Timescale};
 
-/// What time stamps of a run are by.
+/// The clock of a run's time stamps.
 pub(in crate::datapath) enum Stamps {
     /// The engine's wall clock: the run has no other engine, or all of them have wall clocks that agree.
     Wall,
@@ -21,7 +21,7 @@ pub(in crate::datapath) struct Reference {
 }
 
 impl Stamps {
-    /// Of a run of `engines` engines; `walls_agree`: their wall clocks are known to agree.
+    /// The reference clock of a run on `engines` engines; `walls_agree`: their wall clocks are known to agree.
     pub(in crate::datapath) fn new(engines: u32, walls_agree: bool, clock: &Clock) -> Self {
         if engines <= 1 || walls_agree {
             return Self::Wall;
@@ -31,7 +31,7 @@ impl Stamps {
         Self::Reference(Reference { timescale, known: None, worst_ns: 0 })
     }
 
-    /// What workers stamp and compare with.
+    /// The time scale of the workers' time stamps.
     pub(in crate::datapath) fn timescale(&self, clock: &Clock) -> Arc<Timescale> {
         match self {
             Self::Wall => Arc::clone(clock.wall_timescale()),

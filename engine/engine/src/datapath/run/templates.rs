@@ -16,9 +16,9 @@ use crate::index::{PortIndex, TemplateIndex, WorkerIndex};
 #[derive(Debug, Default)]
 pub(in crate::datapath) struct Templates {
     pub(in crate::datapath) sides: Vec<Side>,
-    /// Those that emulate, and what they count of frames for each other, if they give each other any.
+    /// Workers that emulate flows, and their counters of frames handed to each other, if they hand off any.
     pub(in crate::datapath) workers: Vec<(WorkerIndex, Option<Arc<HandoffShare>>)>,
-    /// Its clients and servers talk to each other alone, over TCP: both sides of all templates are here.
+    /// Whether the run's clients and servers send to each other alone, over TCP: both sides of all templates are on this engine.
     pub(in crate::datapath) among_themselves: bool,
     /// Addresses that they answer for, by port.
     pub(in crate::datapath) claims: Vec<(PortIndex, Pool)>,
@@ -35,11 +35,11 @@ pub(in crate::datapath) struct Side {
     pub(in crate::datapath) group: String,
     pub(in crate::datapath) client: bool,
     pub(in crate::datapath) template: TemplateIndex,
-    /// It has a maximum of flows in all.
+    /// Whether the template has a maximum of flows in all.
     pub(in crate::datapath) limited: bool,
     /// Names of its program's counters.
     pub(in crate::datapath) programs: Box<[String]>,
-    /// Of each of those workers.
+    /// Counters, one for each of those workers.
     pub(in crate::datapath) counters: Vec<Arc<Counters>>,
 }
 
@@ -73,7 +73,7 @@ impl Templates {
         self.sides.iter().map(read).collect()
     }
 
-    /// How packets came to each worker.
+    /// Steering of packets, by worker.
     pub(in crate::datapath) fn steering(&self) -> Vec<Steering> {
         let of = |(rank, (worker, handoff)): (usize, &(WorkerIndex, Option<Arc<HandoffShare>>))| {
             let received = |client: bool| -> u64 {
@@ -105,7 +105,7 @@ impl Templates {
         self.sides.iter().map(read).collect()
     }
 
-    /// How many templates there are.
+    /// Number of templates.
     pub(in crate::datapath) fn count(&self) -> usize {
         self.sides.iter().map(|side| side.template.0 + 1).max().unwrap_or(0)
     }
@@ -174,7 +174,7 @@ impl Templates {
         self.sides.iter().for_each(|side| side.counters[0].one(Count::FlowsClosed));
     }
 
-    /// By worker: the row in which flows begin at other rates, in the scenario's order; none where the rates are the same.
+    /// By worker: the schedule by which flows start at other rates, in the scenario's order; none where the rates are the same.
     pub(super) fn rows(
         &self,
         before: &[(u64, u64)],

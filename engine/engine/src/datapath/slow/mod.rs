@@ -41,7 +41,7 @@ const BUSY_NS: u64 = 1_000_000;
 const QUIET_NS: u64 = 10_000_000;
 /// The time for which frames count as lately received.
 const LATELY_NS: u64 = 1_000_000_000;
-/// A little more than the search for a neighbour takes.
+/// A little more than the search for a neighbor takes.
 const ANSWER_LIMIT: Duration = Duration::from_millis(3500);
 
 /// The slow path's ports and its thread, which there is as soon as there is a port; it ends when dropped.
@@ -51,7 +51,7 @@ pub(super) struct SlowPath {
 }
 
 struct Shared {
-    /// By index of the port.
+    /// Ports of the slow path, by index of the port.
     ports: Mutex<Vec<Option<Arc<Mutex<SlowPort>>>>>,
     clock: Clock,
     workers: Arc<Workers>,
@@ -62,7 +62,7 @@ struct Shared {
     moves: Arc<Moves>,
 }
 
-/// Where packets have to be sent to from a port.
+/// Next hop of packets that a port sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
     /// The MAC.
@@ -135,7 +135,7 @@ impl SlowPath {
         Ok(())
     }
 
-    /// Another port sends on its link.
+    /// Adds a port that sends on its link.
     fn add(&self, index: PortIndex, link: Link, opened: &Opened) -> Result<(), OpenError> {
         let port = Arc::new(Mutex::new(SlowPort::new(index, link, opened)?));
         lock(&self.shared.ports)[index.0] = Some(port);
@@ -293,7 +293,7 @@ impl SlowPath {
         }
     }
 
-    /// Where a packet goes; begins to look for a neighbour.
+    /// Where a packet goes; begins to look for a neighbor.
     fn ask(&self, port: PortIndex, packet: &[u8], now_ns: u64) -> Result<NextHop, NoNextHop> {
         let port = self.port(port).ok_or(NoNextHop::NoAddress)?;
         let mut port = lock(&port);
@@ -311,10 +311,10 @@ pub type SoughtResult = Result<(LinkNeighbor, Mac), NoNextHop>;
 /// Why a port does not ping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotPinged {
-    /// It has no address.
+    /// The port has no address.
     #[error(transparent)]
     NoAddress(#[from] NoNextHop),
-    /// It cannot do that.
+    /// The port cannot send such a ping.
     #[error(transparent)]
     Refused(#[from] PingError),
 }
@@ -322,15 +322,15 @@ pub enum NotPinged {
 /// Why it is not known to which MAC a packet has to be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoNextHop {
-    /// The port has no address at all, so that it asks nobody.
+    /// The port has no address at all, so that it resolves no neighbor.
     #[error("the port has no address to find a next hop from: give it one (--address)")]
     NoAddress,
-    /// None of the port's addresses and gateways leads there.
+    /// None of the port's addresses and gateways leads to the destination.
     #[error("port {port}: {error}")]
     NoRoute {
         /// Its name.
         port: String,
-        /// What is missing.
+        /// Why there is no route.
         error: NoRoute,
     },
     /// The next hop does not answer.
@@ -339,7 +339,7 @@ pub enum NoNextHop {
 }
 
 impl NoNextHop {
-    /// The same of a packet of a user's, who can write the destination MAC into it.
+    /// The same text about a packet that a user wrote, and can write the destination MAC into.
     pub fn of_a_written_packet(&self) -> String {
         match self {
             Self::NoAddress | Self::NoRoute { .. } => format!("{self}, or the packet a destination MAC"),

@@ -28,7 +28,7 @@ impl LinkNeighbor {
         Self { tags: Some(target.tags).filter(|tags| *tags != own), address: target.address }
     }
 
-    /// The same with the tags of its frames, on the link of a port with these.
+    /// The neighbor with the tags of its frames, on the link of a port with the tags `own`.
     pub(super) fn target(self, own: Tags) -> Target {
         Target { tags: self.tags.unwrap_or(own), address: self.address }
     }
@@ -52,7 +52,7 @@ impl fmt::Display for LinkNeighbor {
 /// The MAC that neighbors have now.
 pub(in crate::datapath) type Moved = BTreeMap<(PortIndex, LinkNeighbor), Mac>;
 
-/// Those that were not passed on yet.
+/// Moves of neighbors that were not passed on yet.
 #[derive(Debug, Default)]
 pub(in crate::datapath) struct Moves(Mutex<Moved>);
 
@@ -62,7 +62,7 @@ impl Moves {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert((port, neighbor), mac);
     }
 
-    /// All since it was called last.
+    /// Takes all moves since the last call.
     pub(in crate::datapath) fn take(&self) -> Moved {
         mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

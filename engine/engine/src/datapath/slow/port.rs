@@ -29,14 +29,14 @@ use crate::index::{PortIndex, WorkerIndex};
 
 /// Room for frames from each worker, and to one: some hundred frames.
 const RING_BYTES: usize = 128 << 10;
-/// Of Ethernet, without VLAN tags.
+/// Bytes of an Ethernet header without VLAN tags.
 const HEADER_BYTES: usize = 14;
 /// Events of a ping that wait for its reader.
 const PING_EVENTS: usize = 1024;
 /// Frames of one port that are handled before those of the next port.
 const MOST_FRAMES: usize = 256;
 
-/// What a port is to be on its link.
+/// Link-layer configuration of a port.
 #[derive(Clone, Debug, Default)]
 pub struct Link {
     /// Addresses, gateways, VLAN.
@@ -81,11 +81,11 @@ pub(super) struct SlowPort {
     output: Output,
     /// Readers of the events of pings, by number of the ping.
     pings: Vec<(u64, mpsc::Sender<PingEvent>)>,
-    /// The MAC of the neighbour that was found last.
+    /// The MAC of the neighbor that was found last.
     found: Option<String>,
     /// How often neighbors had another MAC.
     pub(super) neighbor_moves: u64,
-    /// By kind of warning.
+    /// Warnings, by kind.
     warnings: Warnings,
     /// Lost frames that were reported.
     reported_lost: u64,
@@ -93,7 +93,7 @@ pub(super) struct SlowPort {
     reported_unsent: u64,
 }
 
-/// What the port warns of, each kind for itself.
+/// Throttles of a port's warnings, one for each kind.
 #[derive(Default)]
 struct Warnings {
     found: Throttle,
@@ -155,7 +155,7 @@ impl SlowPort {
         Ok(this)
     }
 
-    /// Sends echo requests from now on. What becomes of them comes out of the channel, until there is no more, or nobody reads.
+    /// Sends echo requests from now on. Their events come out of the channel, until there is no more, or its reader is gone.
     pub(super) fn ping(&mut self, id: u64, ping: Ping, now_ns: u64) -> Result<mpsc::Receiver<PingEvent>, PingError> {
         self.interface.ping(id, ping, now_ns)?;
         let (events, reader) = mpsc::channel(PING_EVENTS);
@@ -163,7 +163,7 @@ impl SlowPort {
         Ok(reader)
     }
 
-    /// Stops pings that nobody reads any more.
+    /// Stops pings of which the reader is gone.
     fn stop_pings(&mut self) {
         let Self { pings, interface, .. } = self;
         pings.retain(|(id, events)| {
@@ -183,7 +183,7 @@ impl SlowPort {
         }
     }
 
-    /// A virtual function that may not be promiscuous receives no neighbour solicitations but for groups it names.
+    /// A virtual function that may not be promiscuous receives no neighbor solicitations but for groups it names.
     fn hear_groups(&self) {
         let Some(filter) = &self.group_filter else { return };
         let (groups, all) = self.interface.interest().group_macs(GroupFilter::MOST);
@@ -211,7 +211,7 @@ impl SlowPort {
                 if let Some((tap, filter)) = &self.punt
                     && filter.matches(&self.frame, self.frame.len())
                 {
-                    // It is not received while the interface is down, as on any other.
+                    // Frames are not received while the interface is down, as on any other.
                     tap.write(&self.frame);
                 }
                 self.interface.receive_arrived(&self.frame, header.at_ns, now_ns, &mut self.output);
@@ -258,7 +258,7 @@ impl SlowPort {
         spoke
     }
 
-    /// What to wait on for the kernel to send.
+    /// Descriptor that is readable when the kernel sends.
     pub(super) fn kernel_fd(&self) -> Option<std::io::Result<OwnedFd>> {
         self.punt.as_ref().map(|(tap, _)| tap.fd().try_clone_to_owned())
     }
@@ -279,7 +279,7 @@ impl SlowPort {
                 }
                 Event::Found(target, mac) => {
                     let address = LinkNeighbor::new(target, own);
-                    // It may have been unknown when a run was prepared.
+                    // The neighbor may have been unknown when a run was prepared.
                     moves.note(self.index, address, mac);
                     let mac = Some(mac_text(mac));
                     // Many servers may be behind one MAC: that is logged once.
@@ -339,12 +339,12 @@ impl SlowPort {
         }
     }
 
-    /// Why nothing leads from the port to where a packet, or a question for a neighbour, goes.
+    /// Why nothing leads from the port to where a packet, or a question for a neighbor, goes.
     pub(super) fn no_route(&self, error: impl Into<NoRoute>) -> NoNextHop {
         NoNextHop::NoRoute { port: self.name.clone(), error: error.into() }
     }
 
-    /// Why a neighbour is not known, for people.
+    /// Why a neighbor is not known, for people.
     pub(super) fn silence(&self, neighbour: &Neighbour) -> String {
         let own: Vec<String> = self.interface.config().addresses.iter().map(ToString::to_string).collect();
         format!(

@@ -113,7 +113,7 @@ mod tests {
             let mut seen = 0;
             while seen < ROUNDS {
                 if !bell.take().is_empty() {
-                    // Of any two times that it rang in between, the later one is seen, now or at the next look.
+                    // Of any two rings in between, the later one is seen, now or with the next poll.
                     let now = handed.load(Relaxed);
                     assert!(now > seen || now == ROUNDS || now == seen, "{now} after {seen}");
                     seen = now;

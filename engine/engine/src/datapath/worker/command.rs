@@ -23,15 +23,15 @@ pub(in crate::datapath) enum Command<D: Device = Dpdk> {
     Start(usize, u64),
     /// The run's clock stops or resumes at a monotonic instant.
     Clock(usize, u64, ClockChange),
-    /// Other rates for streams.
+    /// Changes rates of streams.
     Change(usize, RateChange),
     /// Streams with other templates.
     Streams(usize, Box<NewStreams>),
-    /// Another speed for a replay.
+    /// Changes the speed of a replay.
     Tempo(usize, TempoChange),
-    /// Other next hops for flows.
+    /// Changes next hops of flows.
     NextHops(usize, Box<NewNextHops>),
-    /// Another rate of new flows for the run's templates.
+    /// Changes the rate of new flows of the run's templates.
     FlowRate(usize, FlowRate),
     /// Resets the statistics of a receiver of the run.
     ResetReceiver(usize, usize),

@@ -11,7 +11,7 @@ use crate::datapath::{clock::Timescale, shared::WorkerShare};
 pub(in crate::datapath) trait Device: Sized + 'static {
     /// Shortest frame that is sent, in bytes without FCS: shorter ones are padded.
     const SHORTEST_FRAME: usize;
-    /// It looks at what `Packets::note` says; else nothing is noted.
+    /// Whether the device reads what `Packets::note` notes; else nothing is noted.
     const TRACES: bool;
 
     type Clock: Time;
@@ -37,9 +37,9 @@ pub(in crate::datapath) trait Time {
 
 /// What a worker does when a pass of its loop found nothing to do.
 pub(in crate::datapath) trait Rest<D: Device> {
-    /// Whether it may sleep; else it polls.
+    /// Whether the worker may sleep; else it polls.
     fn may_sleep(&self) -> bool;
-    /// Lets others run on a shared CPU; work comes soon.
+    /// Yields a shared CPU to other threads; work comes soon.
     fn give_way(&self);
     /// Sleeps until shortly before the monotonic instant `until`, a packet or a command; `expecting`: a run may receive.
     fn rest(&self, now: u64, until: u64, expecting: bool, awaited: &impl Awaited<D>, share: &WorkerShare);
@@ -63,7 +63,7 @@ pub(in crate::datapath) trait Pool: Clone {
 
 /// A queue to send on.
 pub(in crate::datapath) trait TxDevice {
-    /// What the device does of the work on packets.
+    /// Offloads of the device that are in use.
     fn offloads(&self) -> Offloads;
     /// The device takes every packet and touches none.
     fn is_null(&self) -> bool;
@@ -83,7 +83,7 @@ pub(in crate::datapath) trait RxDevice {
     fn marks_checksums(&self) -> bool;
 }
 
-/// Which packet of which stream a packet is.
+/// Stream and number of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::datapath) struct Origin {
     /// Index of the stream in the run.
@@ -99,7 +99,7 @@ pub(in crate::datapath) trait Packets<D: Device> {
     fn new() -> Self;
     /// Packets held.
     fn len(&self) -> usize;
-    /// Whether none is held.
+    /// Whether the burst has no packets.
     fn is_empty(&self) -> bool;
     /// Adds `count` packets to be written, or none if the pool has not that many.
     #[must_use]
@@ -111,7 +111,7 @@ pub(in crate::datapath) trait Packets<D: Device> {
     /// Makes packets as long as `lens` says and gives the bytes of each, up to a multiple of 64, and the note of its buffer: what its
     /// writer left there, or 0 if the buffer's bytes from the 65th on are not what that writer left, too.
     fn noted_mut<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = (&'a mut [u8], &'a mut u64)>;
-    /// The same for packets of at most 64 bytes.
+    /// The bytes of packets of at most 64 bytes each.
     fn pieces_mut<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8; 64]>;
     /// Writes whole packets of at most 64 bytes.
     fn fill(&mut self, first: usize, pieces: &[[u8; 64]], lens: &[u16]);
@@ -121,7 +121,7 @@ pub(in crate::datapath) trait Packets<D: Device> {
     fn is_verified(&self, index: usize) -> bool;
     /// The counter of a queue's device when a packet arrived; none if the device did not stamp it.
     fn stamp(&self, index: usize, queue: &D::Rx) -> Option<u64>;
-    /// Adds packets that were built beforehand, from number `from` on, around without end.
+    /// Adds prebuilt packets, from number `from` on, around without end.
     fn repeat(&mut self, prebuilt: &D::Prebuilt, from: u64, count: usize);
     /// Bytes without FCS of the packets from `first` on.
     fn lens(&self, first: usize, lens: &mut [u16]);
@@ -129,7 +129,7 @@ pub(in crate::datapath) trait Packets<D: Device> {
     fn frame_len(&self, index: usize) -> usize;
     /// The bytes of a packet that its first segment holds.
     fn head(&self, index: usize) -> &[u8];
-    /// What `head` gives of each packet.
+    /// First segments of all packets, as `head` gives them.
     fn heads(&self) -> impl Iterator<Item = &[u8]>;
     /// Keeps the packets for which `keep` is true of their bytes, which it may change.
     fn retain(&mut self, keep: impl FnMut(&mut [u8]) -> bool);
@@ -139,9 +139,9 @@ pub(in crate::datapath) trait Packets<D: Device> {
     fn lens_and_fetch<const LINES: usize>(&self, lens: &mut [u32; BURST]);
     /// Offers all packets to the device, in order. Returns how many it took from the front.
     fn send(&mut self, queue: &mut D::Tx) -> usize;
-    /// The same for the first `count` packets.
+    /// Sends the first `count` packets.
     fn send_first(&mut self, queue: &mut D::Tx, count: usize) -> usize;
-    /// The same for packets of which something may be left to the device.
+    /// Sends the first `count` packets, which may leave checksums and segmentation to the device.
     fn send_unfinished(&mut self, queue: &mut D::Tx, count: usize) -> Offered;
     /// Frees what it holds and reads what has arrived. Returns how many packets that is.
     fn receive(&mut self, queue: &mut D::Rx) -> usize;

@@ -33,7 +33,7 @@ pub(super) struct Departed {
 pub(super) struct Egress<D: Device> {
     queue: D::Tx,
     share: Arc<QueueShare>,
-    /// What may be sent; none: everything.
+    /// Rate limit of the port; none: there is none.
     limit: Option<Limit>,
     /// The device may hold packets back that it took.
     unflushed: bool,
@@ -57,7 +57,7 @@ impl<D: Device> Egress<D> {
         taken
     }
 
-    /// The same for the first `count` packets of a burst.
+    /// Sends the first `count` packets of a burst.
     #[inline]
     pub(super) fn send_first(
         &mut self,
@@ -72,7 +72,7 @@ impl<D: Device> Egress<D> {
         taken
     }
 
-    /// The same for packets of which something may be left to the device. `departed` is called with the number of frames that it took.
+    /// Sends packets that may leave checksums and segmentation to the device. `departed` is called with the number of frames that it took.
     #[inline]
     pub(super) fn send_unfinished(
         &mut self,
@@ -130,7 +130,7 @@ impl<D: Device> Egress<D> {
         self.share.throttled_packets.add(packets);
     }
 
-    /// Whether there is a budget.
+    /// Whether the port has a rate limit.
     #[inline]
     pub(super) fn is_limited(&self) -> bool {
         self.limit.is_some()

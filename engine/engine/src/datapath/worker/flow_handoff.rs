@@ -47,7 +47,7 @@ pub(in crate::datapath) struct Handoff {
     worker: WorkerIndex,
     /// By port: the workers that receive from it, by queue.
     receivers: Vec<Vec<WorkerIndex>>,
-    /// By worker.
+    /// Rings to other workers, by worker.
     to: Vec<Option<FrameWriter>>,
     from: Vec<Option<FrameReader>>,
     bells: Arc<[Bell]>,
@@ -104,7 +104,7 @@ pub(in crate::datapath) fn between(
 }
 
 impl Handoff {
-    /// What it counts.
+    /// Counters of the hand-off.
     pub(in crate::datapath) fn share(&self) -> &Arc<HandoffShare> {
         &self.share
     }

@@ -2,7 +2,7 @@
 //! Emulated applications beside streams: their clock, and what arrives for them. `sources::flows` sends their packets.
 //!
 //! Servers answer as soon as the run is prepared: clients of another engine may start a little earlier.
-//! Flows begin on the run's clock, and stand while it stands; those that have started go on by the worker's clock until the run's
+//! Flows start on the run's clock, and stand while it stands; those that have started go on by the worker's clock until the run's
 //! drain is over.
 use std::collections::VecDeque;
 
@@ -28,14 +28,14 @@ use crate::datapath::{Timing, run::clock::RunClock};
 /// Frames of other workers that are handled in an iteration.
 const HANDED: usize = 256;
 
-/// How far a run has come with its flows.
+/// Stage of a run's flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     /// The run has not started.
     Waits,
-    /// Flows begin.
+    /// Flows start.
     Begins,
-    /// None begins; those that are open go on.
+    /// No flow starts; open flows go on.
     Drains,
     /// The flows that were left are aborted, and nothing is sent any more.
     Cut,
@@ -53,9 +53,9 @@ pub(super) struct Arrived<'a> {
 /// Outcome of looking for the flow, or the server, that a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Demux {
-    /// It was for an address of the scenario.
+    /// The frame was for an address of the scenario.
     Taken,
-    /// It is none of the scenario's.
+    /// The frame is for no address of the scenario.
     Foreign,
     /// By its destination MAC it is for another station.
     OtherMac,
@@ -76,7 +76,7 @@ impl From<Received> for Demux {
 pub(in crate::datapath) struct Pools<D: Device = Dpdk> {
     /// Jumbo frames.
     pub(in crate::datapath) long: Option<D::Pool>,
-    /// For devices to cut into segments.
+    /// Pool of packets for segmentation by the device.
     pub(in crate::datapath) to_cut: Option<D::Pool>,
 }
 
@@ -91,11 +91,11 @@ pub(in crate::datapath) struct Emulated<D: Device = Dpdk> {
     pub(super) tags: Box<[Encap]>,
     /// Some frames have tags.
     in_vlans: bool,
-    /// None has, and nothing else stands around packets.
+    /// Whether no frame has tags or another encapsulation.
     bare: bool,
     pub(super) pools: Pools<D>,
     stage: Stage,
-    /// Not all that flows had to send has left.
+    /// Whether flows still have packets to send.
     pub(super) behind: bool,
     /// The factor of the scenario's rates, while the run's clock goes on.
     factor: (u64, u64),
@@ -103,7 +103,7 @@ pub(in crate::datapath) struct Emulated<D: Device = Dpdk> {
     changes: VecDeque<FlowRate>,
     /// Rings to and from other workers that have flows of the run.
     handoff: Option<Handoff>,
-    /// So long after the run's end flows still begin that were due before it.
+    /// Time after the run's end within which flows still start that were due before it.
     grace_ns: u64,
     /// When the warm-up ends on the run's clock, until it has.
     warmup_ns: Option<u64>,
@@ -139,13 +139,13 @@ impl<D: Device> Emulated<D> {
             factor: (1, 1),
             changes: VecDeque::with_capacity(64),
             handoff,
-            // Those that begin in the first half of the drain have the other to end.
+            // Flows that start in the first half of the drain have the second half to end.
             grace_ns: timing.drain_ns / 2,
             warmup_ns,
         }
     }
 
-    /// So long after the run's end flows still begin that were due before it.
+    /// Time after the run's end within which flows still start that were due before it.
     pub(super) fn grace_ns(&self) -> u64 {
         self.grace_ns
     }
@@ -172,7 +172,7 @@ impl<D: Device> Emulated<D> {
                 if let Some(refused) = self.emulation.refused_by_mac(port, frame) {
                     return refused.into();
                 }
-                // What a device has verified may be around a tunnel.
+                // The checksum that a device has verified may be that of a tunnel's outer header.
                 return receive_enveloped(envelopes, &mut self.emulation, &mut self.handoff, port, frame, at_ns);
             }
         }
@@ -217,10 +217,10 @@ impl<D: Device> Emulated<D> {
     #[inline]
     pub(super) fn take_handed(&mut self, now_ns: u64) {
         let Some(handoff) = &mut self.handoff else { return };
-        // What has arrived here itself must be read in between.
+        // Packets that this worker received itself must be read in between.
         for _ in 0..HANDED {
             let Some((port, frame)) = handoff.take() else { return };
-            // Nobody else has the frame's flow.
+            // No other worker has the frame's flow.
             self.emulation.set_shared(false);
             let (_, of_client) = self.emulation.receive_handed(port, frame, now_ns);
             self.emulation.set_shared(true);
@@ -228,7 +228,7 @@ impl<D: Device> Emulated<D> {
         }
     }
 
-    /// Other rates, in order of time.
+    /// Changes the rates of flows, in order of time.
     pub(super) fn change(&mut self, change: FlowRate) {
         self.changes.push_back(change);
     }
@@ -270,7 +270,7 @@ impl<D: Device> Emulated<D> {
         }
     }
 
-    /// What may be freed.
+    /// Takes what may be freed.
     pub(super) fn over(&mut self) -> Option<Reclaim<D>> {
         self.emulation.over().map(Reclaim::Row)
     }
@@ -328,7 +328,7 @@ impl<D: Device> Emulated<D> {
         }
     }
 
-    /// Whether it has something to send on a port.
+    /// Whether the run has something to send on a port.
     pub(super) fn sends(&self, port: usize) -> bool {
         let answers = || self.envelopes.as_ref().is_some_and(|envelopes| envelopes.owes(port));
         self.stage != Stage::Cut && (self.emulation.is_ready(port) || answers())
@@ -370,7 +370,7 @@ fn receive_stray(
     if given { Demux::Taken } else { receive_at_home(emulation, port, frame, at_ns).into() }
 }
 
-/// Nobody else has the frame's flow.
+/// No other worker has the frame's flow.
 fn receive_at_home(emulation: &mut Emulation, port: usize, frame: &[u8], at_ns: u64) -> Received {
     emulation.set_shared(false);
     let received = emulation.receive(port, frame, at_ns);
@@ -379,7 +379,7 @@ fn receive_at_home(emulation: &mut Emulation, port: usize, frame: &[u8], at_ns: 
 }
 
 impl<D: Device> WorkerRun<D> {
-    /// Lets the run's clock go on.
+    /// Resumes the run's clock.
     #[inline]
     pub(super) fn go_on(&mut self, now: u64) {
         if let Some(emulated) = &mut self.emulated {

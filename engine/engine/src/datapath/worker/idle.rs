@@ -17,13 +17,13 @@ use crate::datapath::shared::WorkerShare;
 
 /// Woken this long before something is due; the rest is spent polling, so that waking up late delays nothing.
 const LEAD_NS: u64 = 50_000;
-/// Not worth sleeping for less.
+/// Shortest sleep.
 const SHORTEST_NS: u64 = 10_000;
 /// A polled device cannot wake a thread: it is polled this often while a run may receive,
 const POLLED_NS: u64 = 1_000_000;
 /// and this often otherwise.
 const UNEXPECTED_NS: u64 = 20_000_000;
-/// Nothing at all is expected.
+/// Longest sleep, while no packet is expected.
 const LONGEST_NS: u64 = 1_000_000_000;
 /// Ports whose sockets can be waited on besides the waker.
 const SOCKETS: usize = 63;
@@ -31,7 +31,7 @@ const SOCKETS: usize = 63;
 /// A worker's way to rest.
 pub(in crate::datapath) struct Idle {
     adaptive: bool,
-    /// Others want this CPU too.
+    /// Whether other threads share the CPU.
     shared_cpu: bool,
     waker: Waker,
 }
@@ -46,7 +46,7 @@ impl Waker {
     }
 
     pub(in crate::datapath) fn wake(&self) {
-        // It fails only when it is already up.
+        // The write fails only when the descriptor is already readable.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 }

@@ -96,11 +96,11 @@ pub(super) struct ReceiveQueue<D: Device = Dpdk> {
     pub(super) share: Arc<QueueShare>,
     /// MAC address of the port's station; none: frames for any address are taken.
     pub(super) mac: Option<[u8; 6]>,
-    /// Of the port's device, if that stamps packets.
+    /// Clock of the port's device, if that stamps packets.
     pub(super) device_clock: Option<Arc<DeviceClock>>,
 }
 
-/// What a worker is made of.
+/// Parts of a worker that is to be made.
 pub(super) struct Parts<D: Device = Dpdk> {
     pub(super) index: WorkerIndex,
     pub(super) clock: D::Clock,
@@ -120,9 +120,9 @@ pub(super) struct Worker<D: Device = Dpdk> {
     clock: D::Clock,
     commands: Consumer<Command<D>>,
     reclaim: Producer<Reclaim<D>>,
-    /// By slot.
+    /// Runs, by slot.
     runs: Vec<Option<Box<WorkerRun<D>>>>,
-    /// One more than the last slot that is taken: the lowest free one is taken first.
+    /// End of the slots in use; the lowest free slot is taken first.
     reach: usize,
     /// The sources that they have something for.
     active: Active,
@@ -174,7 +174,7 @@ impl<D: Device> Worker<D> {
         }
     }
 
-    /// One iteration of the loop, after one at the monotonic instant `last`. Returns the instant at which it was.
+    /// An iteration of the loop, after one at the monotonic instant `last`. Returns its own instant.
     #[inline(always)]
     fn pass(&mut self, last: u64) -> u64 {
         // The clock is read before commands are: a command that takes effect at an instant is in the queue before that
@@ -283,7 +283,7 @@ impl<D: Device> Worker<D> {
         }
     }
 
-    /// Its ports, and what a pass at an instant gives their sources.
+    /// The worker's ports, and what a pass at an instant gives their sources.
     #[inline(always)]
     fn of_pass(&mut self, now: u64) -> (&mut [TxPort<D>], Pass<'_, D>) {
         let runs = &mut self.runs[..self.reach];
@@ -314,7 +314,7 @@ impl<D: Device> Worker<D> {
         let (active, first) = (self.active, self.turn);
         let (ports, mut pass) = self.of_pass(now);
         let mut sent = 0;
-        // What a port answers for its addresses, ARP and ping, is no traffic of a run.
+        // Answers of a port for its addresses, to ARP and ping, are no traffic of a run.
         for port in &mut *ports {
             port.outlet.egress.charge();
             sent += port.send_unlimited(&mut pass);
@@ -375,7 +375,7 @@ impl<D: Device> Worker<D> {
             }
             until = run.next_instant().map_or(until, |at| until.min(at));
         }
-        // What the kernel could not send keeps the worker awake only to try again.
+        // Packets that the kernel could not send keep the worker awake only to try again.
         let flushed = self.tx.iter_mut().fold(true, |all, port| port.outlet.egress.flush(now) & all);
         if !flushed {
             until = until.min(now + FLUSH_NS);
@@ -439,7 +439,7 @@ impl<D: Device> WorkerRun<D> {
         }
     }
 
-    /// Whether transmission has come to its end.
+    /// Whether transmission has ended.
     fn ended(&self, now: u64) -> bool {
         let before_start = self.clock.at(now).is_none_or(|at| at < 0);
         self.has_come(now, self.end_ns) || (self.stopped && before_start)

@@ -2,7 +2,7 @@
 //! What a port has for all that send on it.
 use super::{Device, egress::Egress, taps::Taps};
 
-/// What a port has for all that send on it.
+/// What the sources of a port share.
 pub(super) struct Outlet<D: Device> {
     /// Index of the port.
     pub(super) port: usize,
@@ -10,8 +10,8 @@ pub(super) struct Outlet<D: Device> {
     pub(super) egress: Egress<D>,
     /// Packets for frames of usual length.
     pub(super) pool: D::Pool,
-    /// They see what is built, before it is offered to the device.
+    /// Taps, which see packets before the device is offered them.
     pub(super) taps: Taps,
-    /// What the device does of the work on packets.
+    /// Offloads of the device that are in use.
     pub(super) offloads: spate_dpdk::Offloads,
 }

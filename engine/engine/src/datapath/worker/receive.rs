@@ -27,7 +27,7 @@ pub(super) struct RxPort<D: Device> {
     pub(super) port: usize,
     queue: D::Rx,
     share: Arc<QueueShare>,
-    /// Its device marks packets whose TCP checksum is right.
+    /// Whether the device marks packets with a correct TCP checksum.
     marks: bool,
     /// If its device stamps packets.
     stamps: Option<DeviceStamps>,
@@ -79,7 +79,7 @@ impl<D: Device> Receiver<D> {
         self.ports.iter().map(|port| &port.queue)
     }
 
-    /// Other workers may hand packets over.
+    /// Whether other workers may hand packets over.
     pub(super) fn has_peers(&self) -> bool {
         self.measure.has_peers()
     }
@@ -145,7 +145,7 @@ impl<D: Device> Receiver<D> {
                     }
                 }
             } else if !trailers && port.sinks.flows.is_empty() {
-                // Nobody expects anything.
+                // No sink expects packets.
                 port.sinks.station.take_all::<D>(&self.burst, &lens[..packets], at_ns);
             } else {
                 let (lens, tails) = (&lens[..packets], &tails[..packets]);
@@ -173,7 +173,7 @@ impl<D: Device> Receiver<D> {
     }
 }
 
-/// How a burst was read.
+/// What a burst was read with.
 struct Reading<'a, D: Device> {
     clock: &'a D::Clock,
     /// When; monotonic.
@@ -219,8 +219,8 @@ fn offer<D: Device>(
     }
 }
 
-/// The same for a whole burst of a queue whose device stamps packets: each has arrived at its own instant, and is offered by itself. Returns
-/// how many are not stamped. A function of its own, so that bursts without time stamps pay nothing for it.
+/// Offers a whole burst of a queue whose device stamps packets: each has arrived at its own instant, and is offered by itself. Returns the
+/// number of packets without a time stamp. It is a function of its own, so that bursts without time stamps pay nothing for it.
 #[inline(never)]
 fn offer_stamped<D: Device>(
     reading: &Reading<'_, D>,

@@ -17,7 +17,7 @@ const HANDED: usize = 2048;
 /// A worker's way to all others, and theirs to it.
 pub(in crate::datapath) struct StreamHandoff {
     worker: WorkerIndex,
-    /// By worker.
+    /// Rings to other workers, by worker.
     to: Vec<Option<Producer<Handed>>>,
     from: Vec<Option<Consumer<Handed>>>,
     bells: Arc<[Bell]>,
@@ -51,7 +51,7 @@ pub(in crate::datapath) fn between_workers(count: usize) -> Vec<StreamHandoff> {
 }
 
 impl StreamHandoff {
-    /// Whether there are others.
+    /// Whether there are other workers.
     pub(super) fn has_peers(&self) -> bool {
         self.to.len() > 1
     }

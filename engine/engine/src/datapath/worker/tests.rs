@@ -184,7 +184,7 @@ fn foreign() -> RunForeign {
     RunForeign { marks: None, reflectors: Arc::default(), receivers: Box::default(), clocks_agree: false }
 }
 
-/// A packet of nobody's stream, with this EtherType and IPv4 identification, from station 1 to station 2.
+/// A packet of no stream, with this EtherType and IPv4 identification, from station 1 to station 2.
 fn packet(ether_type: [u8; 2], identification: u8) -> Packet {
     let mut packet = Packet::default();
     for frame in packet.frames(0, &[60]) {
@@ -507,7 +507,7 @@ fn packets_that_the_device_stamps_arrived_when_it_says_and_others_when_they_were
     let receive = |clock: Option<DeviceClock>| {
         let mut run = Run::stamped(Asked { end_ns: 1, delays: true, ..USUAL }, clock, receiving);
         run.to(MS);
-        // Read 1 ms after they arrived, the others of nobody's stream behind them.
+        // Read 1 ms after they arrived, the packets of no stream behind them.
         for (n, packet) in (0..).zip(burst(5)) {
             run.world.arrive(0, 0, 6 * MS, packet.stamped(counted(5 * MS + 300 * n)));
         }

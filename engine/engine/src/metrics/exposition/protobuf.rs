@@ -16,13 +16,13 @@ pub struct MetricFamily {
     /// The name, that of a counter with `_total`.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// What it is.
+    /// Help text.
     #[prost(string, tag = "2")]
     pub help: String,
-    /// Which value its metrics have.
+    /// Type of its metrics (`Kind`).
     #[prost(enumeration = "Kind", tag = "3")]
     pub r#type: i32,
-    /// One for each set of labels.
+    /// Metrics of the family, one for each set of labels.
     #[prost(message, repeated, tag = "4")]
     pub metric: Vec<Metric>,
 }
@@ -50,7 +50,7 @@ pub struct Metric {
     /// The value of a counter.
     #[prost(message, optional, tag = "3")]
     pub counter: Option<Value>,
-    /// That of a histogram.
+    /// Value of a histogram.
     #[prost(message, optional, tag = "7")]
     pub histogram: Option<Histogram>,
 }
@@ -77,7 +77,7 @@ pub struct Value {
 /// A histogram, classic and native.
 #[derive(Clone, PartialEq, Message)]
 pub struct Histogram {
-    /// How many were counted.
+    /// Number of observations.
     #[prost(uint64, tag = "1")]
     pub sample_count: u64,
     /// Their sum.
@@ -92,10 +92,10 @@ pub struct Histogram {
     /// Greatest value that counts as zero; 0 of a histogram without native buckets.
     #[prost(double, tag = "6")]
     pub zero_threshold: f64,
-    /// How many count as zero.
+    /// Observations in the zero bucket.
     #[prost(uint64, tag = "7")]
     pub zero_count: u64,
-    /// Which native buckets there are.
+    /// Spans of native buckets.
     #[prost(message, repeated, tag = "12")]
     pub positive_span: Vec<BucketSpan>,
     /// Their counts, each as its difference from the one before.
@@ -106,7 +106,7 @@ pub struct Histogram {
 /// A classic bucket.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Bucket {
-    /// How many are at most the upper bound.
+    /// Observations up to the upper bound.
     #[prost(uint64, tag = "1")]
     pub cumulative_count: u64,
     /// The upper bound.
@@ -120,7 +120,7 @@ pub struct BucketSpan {
     /// Buckets between the span before and it; of the first, index of its first bucket.
     #[prost(sint32, tag = "1")]
     pub offset: i32,
-    /// How many they are.
+    /// Number of buckets.
     #[prost(uint32, tag = "2")]
     pub length: u32,
 }

@@ -56,13 +56,13 @@ pub(crate) enum Version {
     Sources,
 }
 
-/// What a querier asks.
+/// Query of a querier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Query {
     pub(crate) version: Version,
     /// Answers are to be spread over this time.
     pub(crate) within_ns: u64,
-    /// None: for all groups.
+    /// The group in question; none: all groups.
     pub(crate) group: Option<IpAddr>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) enum Kind {
     Allow = 5,
 }
 
-/// What a report says of a group.
+/// Record of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) kind: Kind,
@@ -84,14 +84,14 @@ pub(crate) struct Record {
     pub(crate) sources: Vec<IpAddr>,
 }
 
-/// What is to be sent.
+/// Report to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// Of the newest version: records, as many as there are.
+    /// Report of the newest version, with any number of records.
     Records(Vec<Record>),
-    /// Of an older version: a member of this group.
+    /// Report of an older version: member of this group.
     Member(IpAddr, Version),
-    /// Of an older version: no member of this group any more.
+    /// Message of an older version: leaves this group.
     Leave(IpAddr),
 }
 
@@ -109,12 +109,12 @@ struct Change {
 /// The groups of one family of a station.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Groups {
-    /// By group and owner: the sources it wants.
+    /// Wanted sources, by group and owner.
     wanted: BTreeMap<IpAddr, Vec<(u64, Filter)>>,
     changes: BTreeMap<IpAddr, Change>,
     /// When a query for all groups is answered.
     answer_at_ns: Option<u64>,
-    /// When queries for single groups are.
+    /// When queries for single groups are answered.
     answers: BTreeMap<IpAddr, u64>,
     /// Until when queriers of older versions are taken to be there.
     older: [Option<u64>; 2],
@@ -229,7 +229,7 @@ impl Groups {
         self.random.hash_one(self.drawn) % most.saturating_add(1)
     }
 
-    /// What is to be sent by an instant.
+    /// Reports to send by an instant.
     pub(crate) fn poll(&mut self, now_ns: u64) -> Vec<Report> {
         let (mut records, mut reports) = (Vec::new(), Vec::new());
         let version = self.version(now_ns);
@@ -284,7 +284,7 @@ impl Groups {
         }
     }
 
-    /// When `poll` has something to send next.
+    /// When to call `poll` next.
     pub(crate) fn next_ns(&self) -> Option<u64> {
         let changes = self.changes.values().map(|change| change.at_ns);
         changes.chain(self.answer_at_ns).chain(self.answers.values().copied()).min()

@@ -33,7 +33,7 @@ const V3_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 22);
 const MOST_RECORD_BYTES: usize = 1400;
 const TENTH_NS: u64 = 100_000_000;
 
-/// Where a querier's frames to all hosts go.
+/// Destination MAC of a querier's frames to all hosts.
 pub(crate) fn all_hosts_mac() -> Mac {
     group_mac(ALL_HOSTS.into())
 }

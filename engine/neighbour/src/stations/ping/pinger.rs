@@ -46,7 +46,7 @@ pub enum PingEvent {
     NoNextHop(String),
     /// The destination has replied.
     Reply {
-        /// Of the request.
+        /// Number of the request.
         sequence: u64,
         /// From when the request left to when the reply arrived.
         round_trip_ns: u64,
@@ -57,7 +57,7 @@ pub enum PingEvent {
     },
     /// A message of ICMP says why the request did not arrive.
     Error {
-        /// Of the request.
+        /// Number of the request.
         sequence: u64,
         /// The sender of the message.
         from: IpAddr,
@@ -66,9 +66,9 @@ pub enum PingEvent {
         /// Code of the message.
         code: u8,
     },
-    /// There was no reply in time.
+    /// No reply came within the timeout.
     Timeout {
-        /// Of the request.
+        /// Number of the request.
         sequence: u64,
     },
     /// All requests have been sent, and nothing is waited for any more.
@@ -83,10 +83,10 @@ pub(crate) struct Pinger {
     pub(crate) from: IpAddr,
     /// Distinguishes its replies from those to others.
     identifier: u16,
-    /// Of the next request.
+    /// Number of the next request.
     sequence: u64,
     next_at_ns: u64,
-    /// Where requests were sent to last.
+    /// Destination MAC of the last request.
     pub(crate) mac: Option<Mac>,
     /// Requests without a reply, and until when that is waited for; in order.
     pending: VecDeque<(u64, u64)>,
@@ -109,7 +109,7 @@ impl Pinger {
         self.ping.count == 0 || self.sequence < self.ping.count
     }
 
-    /// Whether nothing more will happen.
+    /// Whether the ping is over.
     pub(crate) fn is_over(&self) -> bool {
         !self.sends_more() && self.pending.is_empty()
     }
@@ -172,7 +172,7 @@ impl Pinger {
         Some(PingEvent::Error { sequence, from, kind, code })
     }
 
-    /// When it has something to do next.
+    /// When the pinger has to be polled next.
     pub(crate) fn next_ns(&self) -> u64 {
         let timeout = self.pending.front().map_or(u64::MAX, |(_, until_ns)| *until_ns);
         if self.sends_more() { timeout.min(self.next_at_ns) } else { timeout }

@@ -17,7 +17,7 @@ const LENGTH: &[u8] = b"content-length";
 const CODING: &[u8] = b"transfer-encoding";
 const CHUNKED: &[u8] = b"chunked";
 
-/// What is wrong with a message.
+/// Why a message is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// CR without LF, where lines are.
@@ -26,17 +26,17 @@ pub enum Fault {
     Status,
     /// A line of the header has no name.
     Name,
-    /// No length, or several.
+    /// The message has no length, or several.
     Length,
     /// The body of a request ends nowhere.
     Coding,
-    /// No chunk's line or end.
+    /// A chunk's line or end is malformed.
     Chunk,
     /// Lines are longer than `LONGEST_LINES`.
     TooLong,
 }
 
-/// One message, whatever it is.
+/// A sink that finds the end of one HTTP message, a request or a response.
 #[derive(Clone, Debug)]
 pub struct Http;
 
@@ -69,7 +69,7 @@ enum Phase {
     UntilClose,
     /// In the digits of a chunk's length.
     ChunkSize,
-    /// Behind them.
+    /// Behind the digits, in the rest of the line.
     ChunkRest,
     Chunk,
     /// At the line's end behind a chunk.
@@ -95,7 +95,7 @@ enum Word {
     Behind,
 }
 
-/// How far a message has come.
+/// Progress of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Parser {
     /// Bytes of the body or of the chunk that are still to come; while the header is read, the value of `Content-Length`.
@@ -104,7 +104,7 @@ pub struct Parser {
     number: u64,
     /// Bytes of lines so far.
     lines: u32,
-    /// Of a response.
+    /// Status code of a response.
     status: u16,
     phase: Phase,
     name: Name,
@@ -126,7 +126,7 @@ pub struct Parser {
 /// How many bytes are as in a word; none if one was not.
 type Like = Option<u8>;
 
-/// One byte more.
+/// Compares one byte more with a word.
 fn like(word: &[u8], so_far: Like, byte: u8) -> Like {
     let at = so_far?;
     (word.get(usize::from(at)) == Some(&byte.to_ascii_lowercase())).then_some(at + 1)

@@ -13,7 +13,7 @@ pub(super) const BLOCK: usize = 8;
 /// Longest piece of given bytes whose sum is taken at once: below 2^32.
 pub(crate) const LONGEST: usize = 1 << 16;
 
-/// So few bytes are added up as they are.
+/// Pieces of at most this many bytes are added up as they are.
 const SHORT: usize = 128;
 
 /// Bytes, and the sums of all before every `BLOCK`th of them, modulo 2^32.

@@ -226,7 +226,7 @@ fn a_server_over_udp_comes_with_the_first_message() {
     assert_eq!(both(Protocol::Udp, vec![message(), messages(1)], vec![messages(1), message()]), []);
     let found = both(Protocol::Udp, vec![messages(1), message()], vec![message(), messages(1)]);
     assert_eq!((found.len(), found[0].side, found[0].at), (1, Side::Client, 0));
-    // One that nobody sends to is not there, and waits for nothing.
+    // A side without a peer that sends is absent, and waits for nothing.
     assert_eq!(both(Protocol::Udp, vec![delay(1)], vec![messages(1)]), []);
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Claim {
     pub(super) pool: Pool,
     /// Stations have the MACs that the pool says.
     own_macs: bool,
-    /// In other tags than the port's.
+    /// Tags of the addresses, if they are not the port's.
     tags: Option<Tags>,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn claims(scenario: &Scenario) -> Vec<Claim> {
 /// Addresses that a scenario's clients and servers have on this engine, by port.
 pub(in crate::datapath) fn ranges(scenario: &Scenario) -> BTreeMap<PortIndex, Vec<Range>> {
     let mut ranges: BTreeMap<PortIndex, Vec<Range>> = BTreeMap::new();
-    // Nobody asks for the MAC of a group.
+    // The MAC of a group is computed, not resolved.
     let asked_for = claims(scenario).into_iter().filter(|claim| !claim.pool.is_of_groups());
     for Claim { port, pool, own_macs, tags, .. } in asked_for {
         let Some(first_own) = pool.first_own() else { continue };
@@ -92,7 +92,7 @@ pub(in crate::datapath) fn groups(scenario: &Scenario) -> (BTreeMap<PortIndex, V
         let of_port = groups.entry(port).or_default();
         let step = u128::from(pool.part().of);
         let all = (pool.last_offset() - first) / step + 1;
-        // Of those that other pools have too, there is one each.
+        // Addresses that several pools have are claimed once.
         let looked_at = all.min(2 * MOST_GROUPS as u128);
         for n in 0..looked_at {
             let address = IpAddr::from(pool.address(first + n * step));

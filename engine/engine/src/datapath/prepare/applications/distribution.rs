@@ -17,9 +17,9 @@ use crate::datapath::{
 };
 use crate::index::{TemplateIndex, WorkerIndex, WorkerRange};
 
-/// The workers that begin flows: those to which replies can come. Those of a group share out the flows of its ports' clients evenly.
+/// The workers that start flows: those to which replies can come. Those of a group share out the flows of its ports' clients evenly.
 pub(super) struct ClientWorkers {
-    /// By port, in ascending order.
+    /// Workers by port, in ascending order.
     pub(super) by_port: Vec<Vec<WorkerIndex>>,
     /// By port: the workers of its group.
     groups: Vec<WorkerRange>,

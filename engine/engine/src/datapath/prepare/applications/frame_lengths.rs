@@ -10,7 +10,7 @@ use crate::index::TemplateIndex;
 /// The longest headers of a packet, of Ethernet, IPv6 and TCP; its options count as data.
 const HEADERS: usize = 14 + 40 + 20;
 
-/// So long is no frame of any, without FCS; refused if a port does not take its own.
+/// Length of the longest frame of any template, without FCS. Refuses templates with frames that their port does not take.
 pub(super) fn longest_of_all(context: &Context<'_>, scenario: &Scenario) -> Result<usize, PrepareError> {
     let mut most = 0;
     // Packets of any template may have to leave as much room as those of another.

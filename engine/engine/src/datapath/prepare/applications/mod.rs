@@ -36,7 +36,7 @@ use frame_lengths::longest_of_all;
 /// Packets that a worker works with, for devices to cut.
 const TO_CUT: u32 = 127;
 
-/// By worker.
+/// Emulated applications, by worker.
 pub(in crate::datapath) type Parts = Vec<Option<Box<Emulated>>>;
 
 /// Each worker's part of a run's templates, none where it has none; what control reads of them; and what is recorded.

@@ -62,7 +62,7 @@ impl Packet {
         &mut self.buffer
     }
 
-    /// The same, and its note.
+    /// Sets the length as [`Self::write`] does, and returns the packet's note, too.
     fn write_noted(&mut self, len: usize) -> (&mut [u8], &mut u64) {
         self.write(len);
         (&mut self.buffer, &mut self.note)
@@ -73,7 +73,7 @@ impl Packet {
         &self.buffer[..self.len]
     }
 
-    /// The same, as a device that stamps it receives it.
+    /// The packet as a device receives it that stamps it.
     #[cfg(test)]
     pub(in crate::datapath) fn stamped(self, stamp: u64) -> Self {
         Self { stamp: Some(stamp), ..self }
@@ -91,7 +91,7 @@ impl Packet {
     }
 }
 
-/// Packets that are built beforehand, of one stream: as long as `lens` says, to be written.
+/// Prebuilt packets of one stream, of the lengths `lens`, to be written.
 impl spate_stateless::Frames for Packet {
     fn frames<'a>(&'a mut self, _: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
         lens.first().map(|&len| self.write(len.into())).into_iter()
@@ -134,7 +134,7 @@ impl Time for Clock {
 pub(in crate::datapath) struct Idle {
     now_ns: Rc<Cell<u64>>,
     due_ns: Rc<Cell<u64>>,
-    /// How long a pass takes of a worker that polls.
+    /// How long a pass of a polling worker takes.
     poll_ns: u64,
 }
 
@@ -189,9 +189,9 @@ pub(in crate::datapath) struct Sent {
 pub(in crate::datapath) struct TxEnd {
     port: usize,
     now_ns: Rc<Cell<u64>>,
-    /// None: it takes everything.
+    /// Speed of the device; none: it takes everything.
     speed: Rc<Cell<Option<Speed>>>,
-    /// When it has sent all that it took.
+    /// When the device has sent all that it took.
     free_at_ns: u64,
     sent: Rc<RefCell<Vec<Sent>>>,
 }

@@ -25,9 +25,9 @@ pub(in crate::datapath) struct Lane {
     worker: Worker<Simulated>,
     commands: Producer<Command<Simulated>>,
     reclaim: Consumer<Reclaim<Simulated>>,
-    /// When it was last at work.
+    /// When the worker ran last.
     last_ns: u64,
-    /// When it next wants to be.
+    /// When the worker has to run next.
     due_ns: Rc<Cell<u64>>,
     sent: Rc<RefCell<Vec<Sent>>>,
     /// Its ports.
@@ -60,7 +60,7 @@ impl World {
         Self::with_clocks(workers, &vec![None; ports], commands, poll_ns)
     }
 
-    /// The same with the clocks of those ports whose device stamps packets.
+    /// A world in which the devices of some ports stamp packets, by these clocks.
     pub(in crate::datapath) fn with_clocks(
         workers: usize,
         clocks: &[Option<Arc<DeviceClock>>],
@@ -150,8 +150,8 @@ impl World {
         (next < u64::MAX).then_some(next.max(self.now_ns.get()))
     }
 
-    /// It is an instant, which is not before the last: workers that have something to do do it, and `sent` is given all that each sends.
-    /// `together`: workers give packets to each other, so that what one does may concern all.
+    /// Advances to an instant, which is not before the last: workers that are due run, and `sent` is given all that each sends. `together`:
+    /// workers give packets to each other, so that what one does may concern all.
     pub(in crate::datapath) fn go_to(
         &mut self,
         now_ns: u64,
@@ -185,7 +185,7 @@ impl Lane {
         self.due_ns.get().min(arrival)
     }
 
-    /// One pass of its loop. What it sends.
+    /// Runs one pass of the worker's loop. Returns what it sends.
     fn pass(&mut self, now_ns: u64) -> Vec<Sent> {
         self.due_ns.set(now_ns);
         self.last_ns = self.worker.pass(self.last_ns);
@@ -193,7 +193,7 @@ impl Lane {
         self.sent.take()
     }
 
-    /// What has arrived by now can be read.
+    /// Makes what has arrived by now readable.
     fn read(&mut self, now_ns: u64) {
         while let Some(arrival) = self.arrivals.first_entry().filter(|arrival| arrival.key().0 <= now_ns) {
             let (port, packet) = arrival.remove();

@@ -16,9 +16,9 @@ const NO_STREAM: u32 = u32::MAX;
 /// What a run does with packets that carry no trailer of it.
 pub(in crate::datapath) struct RunForeign {
     pub(in crate::datapath) marks: Option<Arc<Marks>>,
-    /// By port.
+    /// Rules of reflectors, by port.
     pub(in crate::datapath) reflectors: Arc<[(usize, Rules)]>,
-    /// By receiver of the run.
+    /// Receivers, by their order in the run.
     pub(in crate::datapath) receivers: Box<[RunReceiver]>,
     /// Other clocks are known to agree with this one.
     pub(in crate::datapath) clocks_agree: bool,

@@ -4,7 +4,7 @@
 //! The sequence of a stream and a sending worker has one owner, a worker that receives from the stream's port. A packet
 //! that came in elsewhere is handed to the owner through a ring. When an owner is behind, so that a ring has no room for a
 //! burst, this worker reads nothing more until there is (which is counted): packets wait in the device's queue, and none
-//! is lost between workers. Nobody waits in a circle, since every worker empties its own rings first.
+//! is lost between workers. Workers do not wait for each other in a circle, since every worker empties its own rings first.
 use std::{ops::Range, sync::Arc};
 
 use spate_net::{FCS_LEN, Trailer, trailer};
@@ -40,7 +40,7 @@ pub(in crate::datapath::worker) struct Measure {
 }
 
 impl Measure {
-    /// For a worker with a number.
+    /// Measurements of the worker with this number.
     pub(in crate::datapath::worker) fn new(worker: WorkerIndex, handoff: StreamHandoff) -> Self {
         Self { worker, slots: vec![NO_RUN; 1 << 16].into(), measured: 0, handoff }
     }
@@ -71,7 +71,7 @@ impl Measure {
         self.handoff.is_taken()
     }
 
-    /// Other workers may hand packets over.
+    /// Whether other workers may hand packets over.
     pub(in crate::datapath::worker) fn has_peers(&self) -> bool {
         self.handoff.has_peers()
     }
@@ -132,19 +132,19 @@ impl<D: Device> Sink<D> for Measure {
 pub(in crate::datapath) struct RunReceive {
     /// From a stream's number in trailers to its index; no longer than it has to be.
     pub(in crate::datapath) by_id: Arc<[u32]>,
-    /// By index.
+    /// Streams, by index.
     pub(in crate::datapath) streams: Arc<[StreamReceive]>,
     /// By (stream, sender): `stream * senders + sender`.
     pub(in crate::datapath) owners: Arc<[Owner]>,
     /// Workers of all engines that send the run.
     pub(in crate::datapath) senders: usize,
-    /// Those of this engine, whose clock is this one's.
+    /// Senders of this engine, which share its clock.
     pub(in crate::datapath) here: Range<usize>,
-    /// What the run's time stamps are by.
+    /// Time scale of the run's time stamps.
     pub(in crate::datapath) timescale: Arc<Timescale>,
     /// The wall clocks of the other engines are known to agree with this one's, which time stamps are by.
     pub(in crate::datapath) clocks_agree: bool,
-    /// Of the sequences this worker owns.
+    /// Trackers of the sequences that this worker owns.
     pub(in crate::datapath) trackers: Box<[Tracker]>,
     /// By (tracker, receiving worker), for streams that several workers receive; else empty.
     pub(in crate::datapath) queues: Box<[Queue]>,
@@ -174,11 +174,11 @@ pub(in crate::datapath) struct DelayPlace {
     pub(in crate::datapath) histogram: u32,
 }
 
-/// Which worker keeps a sequence.
+/// The worker that keeps a sequence.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::datapath) struct Owner {
-    /// Its number, and a bit that no worker's number has if the stream is counted by tag. So packets of other streams are compared with
-    /// the number of the worker that reads them, and with nothing else.
+    /// The owner's number, and a bit that no worker's number has if the stream is counted by tag. So packets of other streams are compared
+    /// with the number of the worker that reads them, and with nothing else.
     worker: u16,
     /// Index among the trackers of that worker.
     pub(in crate::datapath) tracker: u32,

@@ -81,7 +81,7 @@ pub(super) trait Sink<D: Device> {
 pub(super) struct Arrivals<'a, D: Device> {
     /// Index of the port.
     pub(super) port: usize,
-    /// When they arrived; monotonic.
+    /// When the packets arrived, on the monotonic clock.
     pub(super) at_ns: u64,
     /// A sink sends the packets on.
     pub(super) sent_on: bool,
@@ -98,7 +98,7 @@ pub(super) struct Packet<'a> {
     pub(super) frame: &'a [u8],
     /// Bytes of all of it, without FCS.
     pub(super) len: u32,
-    /// When it was read; monotonic.
+    /// When the packet was read, on the monotonic clock.
     pub(super) at_ns: u64,
     /// When it arrived: the same, or earlier where the device stamps packets.
     pub(super) arrived_ns: u64,
@@ -106,7 +106,7 @@ pub(super) struct Packet<'a> {
     pub(super) hints: Hints<'a>,
     /// What its end reads as, if it was read; of a run that is not here, if it is one.
     pub(super) trailer: Option<Trailer>,
-    /// What flows found; none: the port has none.
+    /// Result of the flows' demultiplexing; none: the port has no flows.
     pub(super) demux: Option<Demux>,
 }
 
@@ -120,12 +120,12 @@ impl Packet<'_> {
 
 /// What sinks are given after a burst.
 pub(super) struct After<'a, D: Device> {
-    /// When it arrived, on the monotonic clock.
+    /// When the burst arrived, on the monotonic clock.
     pub(super) at_ns: u64,
     pub(super) runs: &'a [Option<Box<WorkerRun<D>>>],
     /// Ports that this worker sends on.
     pub(super) tx: &'a mut [TxPort<D>],
-    /// What is counted of the receiving port.
+    /// Counters of the receiving port.
     pub(super) share: &'a QueueShare,
 }
 

@@ -15,17 +15,17 @@ pub(in crate::datapath::worker) struct Reflect {
     port: usize,
     /// Slots of runs that send packets of the port back.
     slots: Vec<usize>,
-    /// That which sends the burst back that is received.
+    /// The reflection that sends the received burst back.
     reflection: Option<Reflection>,
 }
 
-/// Which run sends the packets of a port back.
+/// The run that sends the packets of a port back.
 #[derive(Clone, Copy)]
 struct Reflection {
     slot: usize,
     /// Index of its reflector.
     reflector: usize,
-    /// It does not send: only packets of its own are sent back.
+    /// Whether the run does not send: only packets of its own are sent back.
     only_own: bool,
 }
 

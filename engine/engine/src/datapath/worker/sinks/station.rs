@@ -9,9 +9,9 @@ use crate::datapath::worker::{Device, WorkerRun, device::Packets as _, flows::De
 /// The station of a port.
 pub(in crate::datapath::worker) struct Station {
     slow_path: Option<Box<SlowPathCopy>>,
-    /// Which frames are for another station.
+    /// MAC of the station, to find frames for another one.
     mac: Mac,
-    /// Of the burst that is received: packets without a use, and those of them that are for another station.
+    /// Packets of the received burst without a use, and those of them for another station.
     unclaimed: Unclaimed,
 }
 
@@ -55,7 +55,7 @@ impl Station {
         }
     }
 
-    /// The same of all packets of a burst, where none is expected.
+    /// Takes all packets of a burst, where a frame for the station is not expected.
     #[inline(always)]
     pub(in crate::datapath::worker) fn take_all<D: Device>(&mut self, burst: &D::Burst, lens: &[u32], at_ns: u64) {
         if self.slow_path.is_some() {
@@ -94,7 +94,7 @@ struct Mac {
 }
 
 impl Mac {
-    /// Of a port with this MAC; none: frames are taken whatever MAC they are for.
+    /// The MAC of a port; none: frames are taken whatever MAC they are for.
     fn of(mac: Option<[u8; 6]>) -> Self {
         let Some([a, b, c, d, e, f]) = mac else { return Self { mask: 0, mac: 0 } };
         Self { mask: u64::MAX >> 16, mac: u64::from_le_bytes([a, b, c, d, e, f, 0, 0]) }
@@ -109,7 +109,7 @@ impl Mac {
     }
 }
 
-/// How many packets of a burst had no use.
+/// Packets of a burst that no sink used.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unclaimed {
     foreign: u64,

@@ -21,7 +21,7 @@ use crate::datapath::{
 /// Packets taken at once that are longer than those every worker has.
 const LONG: usize = 8;
 
-/// What is sent of flows on a port.
+/// The source of flows' packets on a port.
 pub(in crate::datapath::worker) struct Flows<D: Device> {
     segments: Box<Segments<D>>,
     /// The slot whose flows send first.
@@ -85,7 +85,7 @@ impl<D: Device> Source<D> for Flows<D> {
         true
     }
 
-    /// Whether all flows have begun that were due before the end.
+    /// Whether all flows that were due before the end have started.
     fn is_over(run: &mut WorkerRun<D>, now: u64) -> bool {
         let Some(grace_ns) = run.emulated.as_ref().map(|emulated| emulated.grace_ns()) else { return true };
         let too_late = run.stopped || run.has_come(now, run.end_ns.saturating_add(grace_ns));
@@ -129,7 +129,7 @@ struct Segments<D: Device> {
     /// Bytes of the written ones with FCS, in their order from `sent` on.
     bytes: [u32; BURST],
     sent: usize,
-    /// What the device does.
+    /// Offloads of the device that are in use.
     offloads: spate_dpdk::Offloads,
     /// As `bytes`: what it cuts, and nothing for others.
     cuts: [CutInto; BURST],
@@ -255,7 +255,7 @@ impl<D: Device> Segments<D> {
         taken
     }
 
-    /// The same where something is left to the device. Returns how many packets leave on the wire.
+    /// Sends frames that leave checksums or segmentation to the device. Returns the number of packets on the wire.
     #[inline(never)]
     fn send_unfinished(&mut self, egress: &mut Egress<D>) -> usize {
         let (bytes, cuts) = (&self.bytes[self.sent..], &self.cuts[self.sent..]);
@@ -329,11 +329,11 @@ impl<D: Device> Room<'_, D> {
         self.take_from(pool, most, len)
     }
 
-    /// The same from a pool, at most this many.
+    /// Takes packets from a pool, at most this many.
     fn take_from(&mut self, pool: &D::Pool, most: usize, len: usize) -> bool {
         let segments = &mut *self.segments;
         if segments.written > 0 {
-            // They leave first.
+            // Packets that are written leave first.
             return false;
         }
         segments.burst.clear();

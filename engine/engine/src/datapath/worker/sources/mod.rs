@@ -55,7 +55,7 @@ pub(super) trait Source<D: Device> {
     /// Past the grace it gives up.
     fn settle(&mut self, run: &mut WorkerRun<D>, ending: &mut Ending<'_, D>, outlet: &mut Outlet<D>) -> bool;
 
-    /// The same of what a run has for it on no port in particular.
+    /// Whether what a run has for the source on no port in particular is over.
     fn is_over(_run: &mut WorkerRun<D>, _now: u64) -> bool {
         true
     }
@@ -78,9 +78,9 @@ pub(super) struct Pass<'a, D: Device> {
     /// The monotonic instant at which it began: what is due by then is sent. All commands that take effect before it are obeyed.
     pub(super) now: u64,
     pub(super) clock: &'a D::Clock,
-    /// By slot.
+    /// Runs, by slot.
     pub(super) runs: &'a mut [Option<Box<WorkerRun<D>>>],
-    /// What another thread is to free.
+    /// Ring to the thread that frees memory.
     pub(super) reclaim: &'a mut Producer<Reclaim<D>>,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct Ending<'a, D: Device> {
     pub(super) now: u64,
     /// The run's slot.
     pub(super) slot: usize,
-    /// What is owed is not waited for any more.
+    /// Whether packets that are still due are given up.
     pub(super) past_grace: bool,
     pub(super) reclaim: &'a mut Producer<Reclaim<D>>,
 }
@@ -110,14 +110,14 @@ macro_rules! register {
         }
 
         impl Active {
-            /// Also those of a run.
+            /// Adds the sources that a run has something for.
             pub(super) fn add<D: Device>(&mut self, run: &WorkerRun<D>) {
                 $(self.$name |= $source::is_in(run);)+
             }
         }
 
         impl<D: Device> Sources<D> {
-            /// How many there are.
+            /// Number of sources.
             pub(super) const COUNT: usize = [$(stringify!($name)),+].len();
 
             pub(super) fn new(outlet: &Outlet<D>) -> Self {
@@ -142,7 +142,7 @@ macro_rules! register {
                 sent
             }
 
-            /// The same of those that belong to no run.
+            /// Lets the sources send that belong to no run.
             pub(super) fn send_unlimited(&mut self, pass: &mut Pass<'_, D>, outlet: &mut Outlet<D>) -> usize {
                 let mut sent = 0;
                 $(if !$source::<D>::OF_RUNS {
@@ -151,7 +151,7 @@ macro_rules! register {
                 sent
             }
 
-            /// The same of the one with a number, below `COUNT`, if it belongs to runs.
+            /// Lets the source with a number below `COUNT` send, if it belongs to runs.
             pub(super) fn send_one(
                 &mut self,
                 number: usize,

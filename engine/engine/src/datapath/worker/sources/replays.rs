@@ -105,7 +105,7 @@ impl ReplayTape {
         }
     }
 
-    /// The capture is played anew, whether or not it was before. One that is read follows in the ring behind the end of its last time.
+    /// Plays the capture from its start. One that is read ahead follows in the ring behind the end of its last pass.
     fn again(&mut self) {
         match self {
             Self::Held(tape) => tape.again(),
@@ -136,7 +136,7 @@ pub(in crate::datapath) struct ReplayParts<D: Device = Dpdk> {
     pub(in crate::datapath) late_after_ns: u64,
     /// Where packets come from if they are longer than the port's own pool has room for.
     pub(in crate::datapath) long_packets: Option<D::Pool>,
-    /// From its start to its first packet.
+    /// Time from its start to its first packet.
     pub(in crate::datapath) start_delay_ns: u64,
     /// Starts only when another stream has ended.
     pub(in crate::datapath) waits: bool,
@@ -149,14 +149,14 @@ pub(in crate::datapath) struct Replay<D: Device = Dpdk> {
     parts: ReplayParts<D>,
     tape: ReplayTape,
     tempo: Tempo,
-    /// What is to change, in order of time.
+    /// Changes to come, in order of time.
     changes: VecDeque<TempoChange>,
     /// `tempo` is at the packet with this number, over all starts, which has this length.
     number: u64,
     len: Option<usize>,
-    /// That packet is the first since the start.
+    /// Whether the next packet is the first since the start.
     first: bool,
-    /// It has ended, or waits for its start.
+    /// Whether the replay has ended, or waits for its start.
     over: bool,
     /// When what comes before it has ended, and it starts.
     start_ns: Option<u64>,
@@ -167,7 +167,7 @@ pub(in crate::datapath) struct Replay<D: Device = Dpdk> {
     dues_ns: [u64; BURST],
     bytes: [u64; BURST],
     taken: usize,
-    /// What it has due waited for the limit.
+    /// Whether a due packet waited for the rate limit.
     held: bool,
     /// Since when what is owed is given up, on the monotonic clock.
     giving_up_since: Option<u64>,
@@ -293,7 +293,7 @@ impl<D: Device> WorkerRun<D> {
         sent
     }
 
-    /// Another speed for one of its replays, if this worker has it.
+    /// Changes the speed of one of the run's replays, if this worker has it.
     pub(in crate::datapath::worker) fn change_tempo(&mut self, change: TempoChange) {
         if let Some(replay) = self.replays.iter_mut().find(|replay| replay.parts.index == change.stream) {
             replay.note(change);
@@ -397,7 +397,8 @@ impl<D: Device> Replay<D> {
         (self.first, self.over) = (true, false);
     }
 
-    /// Another speed, at its instant. While it waits for its start, which may be before, changes are kept, but not without end.
+    /// Takes a change of speed, for its instant. While the replay waits for its start, which may be before, changes are kept, but not
+    /// without end.
     fn note(&mut self, change: TempoChange) {
         if self.over && self.changes.len() == self.changes.capacity() {
             self.make_change();
@@ -412,7 +413,7 @@ impl<D: Device> Replay<D> {
         }
     }
 
-    /// Whether it is sent on a port.
+    /// Whether the replay is sent on a port.
     pub(super) fn is_on(&self, port: usize) -> bool {
         self.parts.port == port
     }

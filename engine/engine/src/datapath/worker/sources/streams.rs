@@ -34,7 +34,7 @@ pub(in crate::datapath::worker) struct Streams<D: Device> {
     slot: usize,
     /// Packets of the batches.
     packets: usize,
-    /// Which part of that run this port is.
+    /// Index of this port among the run's ports.
     part: usize,
     /// The batches are in the burst.
     built: bool,
@@ -166,7 +166,7 @@ impl<D: Device> Streams<D> {
             return false;
         }
         if !outlet.egress.is_null() {
-            // They were with a device or a receiver since.
+            // The buffers were with a device or a receiver since.
             self.burst.fetch();
         }
         let mut first = 0;
@@ -189,7 +189,7 @@ impl<D: Device> Streams<D> {
             };
             for (stream, count) in batch.streams() {
                 let send = &part.streams[stream];
-                // Else `offer` knows them from the template.
+                // In all other cases `offer` knows them from the template.
                 let keep_lens = batch.each || send.template.one_len().is_none();
                 if each && let Some(prebuilt) = &part.prebuilt[stream] {
                     self.burst.repeat(prebuilt, batch.sequence, count);
@@ -323,8 +323,8 @@ impl<D: Device> Streams<D> {
 }
 
 impl<D: Device> PortRun<D> {
-    /// One worker's part of the streams of a port: of their packets those that `share` gives it, at the times of `timings`, by stream.
-    /// `prebuild` makes those that are built beforehand.
+    /// A worker's part of the streams of a port: the packets that `share` gives it, at the times of `timings`, by stream. `prebuild` makes
+    /// the packets that are built before the run.
     pub(in crate::datapath) fn new<E>(
         port: usize,
         streams: &Arc<[SendStream]>,
@@ -395,7 +395,7 @@ impl<D: Device> PortRun<D> {
     /// Whether a stream may yet be started by a replay before an instant: a change at that instant comes after what it sends until then.
     #[cold]
     fn may_be_started_before(&self, at_ns: u64, replays: &[Replay<D>]) -> bool {
-        // Of a chain that a worker only follows, the replay is another's.
+        // In a chain that a worker only follows, another worker has the replay.
         !replays.is_empty()
             && (self.schedule.first_started_ns().is_some()
                 || replays.iter().any(|replay| replay.is_on(self.port) && replay.may_be_followed_before(at_ns)))

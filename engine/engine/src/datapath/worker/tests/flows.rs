@@ -35,7 +35,7 @@ struct Of {
     rate: u64,
     /// Connections that may be open at a time; 0: any number.
     most_open: u64,
-    /// Servers wait so long before they respond.
+    /// How long servers wait before they respond.
     hold_ns: u64,
     warmup_ns: u64,
     end_ns: u64,
@@ -244,7 +244,7 @@ impl Flows {
         self.shares.iter().all(|share| share.sent.is_up())
     }
 
-    /// This many connections have begun and ended as their programs say, without any packet sent twice.
+    /// This many connections have started and ended as their programs say, without any packet sent twice.
     fn assert_complete(&self, flows: u64) {
         let of =
             |client, begun| [begun, Count::FlowsEstablished, Count::FlowsClosed].map(|count| self.count(client, count));
@@ -303,7 +303,7 @@ fn another_rate_of_connections_takes_effect_at_its_instant_although_workers_rest
         run.to(SECOND);
         let halves: Vec<_> = [0, 4, 8, 11, 13, 15, 17, 19].map(|quarter| quarter * MS / 4).to_vec();
         assert_eq!(run.times(), halves, "{workers} workers");
-        // Other rates of templates begin anew.
+        // Other rates of templates start another schedule.
         let mut run = Flows::new(of);
         let scenario = Arc::clone(&run.scenario);
         run.send_all(|worker| {
@@ -434,7 +434,7 @@ fn replies_that_another_worker_receives_are_handed_to_the_one_that_has_the_conne
 
 #[test]
 fn a_worker_reads_nothing_more_while_another_has_no_room_for_its_connections_and_none_is_lost() {
-    // 800 connections begin in a millisecond, and all packets arrive together at the first worker: of responses, for half of the clients,
+    // 800 connections start in a millisecond, and all packets arrive together at the first worker: of responses, for half of the clients,
     // more than a ring holds.
     let of = Of { workers: 2, rate: 800_000, end_ns: MS, handoff: true, arrives_at: |_, _| 0, every_ns: MS, ..ANY };
     let mut run = Flows::new(of);
