@@ -101,7 +101,7 @@ spate_port_info(uint16_t port, struct spate_port_info *info)
 	if ((dev.tx_offload_capa & TX_CHECKSUM) == TX_CHECKSUM)
 		info->offloads |= SPATE_CAN_TX_CHECKSUM;
 	if ((dev.tx_offload_capa & RTE_ETH_TX_OFFLOAD_TCP_TSO) != 0)
-		info->offloads |= SPATE_CAN_CUT;
+		info->offloads |= SPATE_CAN_TSO;
 	if ((dev.rx_offload_capa & RTE_ETH_RX_OFFLOAD_CHECKSUM) == RTE_ETH_RX_OFFLOAD_CHECKSUM)
 		info->offloads |= SPATE_CAN_RX_CHECKSUM;
 	if ((dev.rx_offload_capa & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0)
@@ -138,7 +138,7 @@ spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, cons
 	}
 	if ((offloads & SPATE_CAN_TX_CHECKSUM) != 0)
 		conf.txmode.offloads |= TX_CHECKSUM;
-	if ((offloads & SPATE_CAN_CUT) != 0)
+	if ((offloads & SPATE_CAN_TSO) != 0)
 		conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_TCP_TSO;
 	if ((offloads & SPATE_CAN_RX_CHECKSUM) != 0)
 		conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_CHECKSUM;
@@ -265,9 +265,9 @@ spate_port_spread(uint16_t port, uint16_t rx_queues, uint16_t wrap, struct spate
 int
 spate_port_hear_groups(uint16_t port, const uint8_t *macs, uint32_t count)
 {
-	struct rte_ether_addr groups[SPATE_MOST_GROUPS];
+	struct rte_ether_addr groups[SPATE_MAX_GROUPS];
 
-	if (count > SPATE_MOST_GROUPS)
+	if (count > SPATE_MAX_GROUPS)
 		return -EINVAL;
 	memcpy(groups, macs, count * sizeof(groups[0]));
 	return rte_eth_dev_set_mc_addr_list(port, groups, count);

@@ -34,7 +34,7 @@ enum {
 	SPATE_TX_IPV6 = RTE_MBUF_F_TX_IPV6,
 	SPATE_TX_TCP = RTE_MBUF_F_TX_TCP_CKSUM,
 	SPATE_TX_UDP = RTE_MBUF_F_TX_UDP_CKSUM,
-	SPATE_TX_CUT = RTE_MBUF_F_TX_TCP_SEG,
+	SPATE_TX_TSO = RTE_MBUF_F_TX_TCP_SEG,
 };
 /* where the lengths of its headers, and of segments' data, lie in the field for them, */
 enum {
@@ -53,7 +53,7 @@ enum {
 	/* Completes checksums of IPv4, TCP and UDP. */
 	SPATE_CAN_TX_CHECKSUM = 1,
 	/* Cuts TCP into segments. */
-	SPATE_CAN_CUT = 2,
+	SPATE_CAN_TSO = 2,
 	/* Verifies checksums of IPv4, TCP and UDP. */
 	SPATE_CAN_RX_CHECKSUM = 4,
 	/* Stamps received packets with the value of a counter of its own. */
@@ -137,7 +137,7 @@ struct spate_spread {
 /* Asks the device for a table of the remainder by `wrap`, dealt to the queues in turn, and reads back what it has. */
 int spate_port_spread(uint16_t port, uint16_t rx_queues, uint16_t wrap, struct spate_spread *spread);
 /* As many as the virtual functions of Intel's 10G NICs take, the fewest of all. */
-#define SPATE_MOST_GROUPS 30
+#define SPATE_MAX_GROUPS 30
 /* Frames to these groups, 6 bytes each, are received, and to no others unless the port is promiscuous. */
 int spate_port_hear_groups(uint16_t port, const uint8_t *macs, uint32_t count);
 /* Gives the device its own address, of 6 bytes. */

@@ -17,11 +17,11 @@ use crate::rig::{Cpus, Rig, pin, prefer};
 
 const RATES: [u64; 4] = [10_000, 100_000, 1_000_000, 10_000_000];
 /// The mean rate may be wrong by this.
-const MOST_PPM: f64 = 10.0;
+const MAX_PPM: f64 = 10.0;
 /// The 99.9th percentile of the departure error may be this...
-const MOST_NS: u64 = 5_000;
+const MAX_NS: u64 = 5_000;
 /// ...or this multiple of what it would be without any pacing, on a machine that takes its CPUs away from threads for longer.
-const MOST_TIMES: u64 = 2;
+const MAX_TIMES: u64 = 2;
 /// Parts per million.
 const P999: u32 = 999_000;
 
@@ -79,7 +79,7 @@ impl Pacing {
         // Before there is a worker, which polls without a rest.
         let idle = self.idle()?;
         let perfect = |parts_per_million| Idle::error(&idle, parts_per_million);
-        let most_ns = if perfect(P999) > MOST_NS { perfect(P999) * MOST_TIMES } else { MOST_NS };
+        let most_ns = if perfect(P999) > MAX_NS { perfect(P999) * MAX_TIMES } else { MAX_NS };
         println!("{:>10} {:>9} {:>8} {:>8} {:>8} {:>9}", "RATE/S", "MEAN PPM", "P50 NS", "P99", "P99.9", "MAX");
         let row = |name: &str, ppm: &str, ns: [u64; 4]| {
             println!("{name:>10} {ppm:>9} {:>8} {:>8} {:>8} {:>9}", ns[0], ns[1], ns[2], ns[3]);
@@ -96,7 +96,7 @@ impl Pacing {
             let best = attempts.iter().min_by_key(|made| made.errors.quantile(P999)).context("at least one")?;
             let p = |parts_per_million| best.errors.quantile(parts_per_million);
             row(&rate.to_string(), &format!("{:+.2}", best.ppm), [p(500_000), p(990_000), p(P999), p(1_000_000)]);
-            if !(best.ppm.abs() <= MOST_PPM && p(P999) <= most_ns) {
+            if !(best.ppm.abs() <= MAX_PPM && p(P999) <= most_ns) {
                 failed.push(rate);
             }
         }
@@ -124,13 +124,13 @@ impl Pacing {
         }
         if !failed.is_empty() {
             bail!(
-                "at {failed:?} packets/s the mean is off by more than {MOST_PPM} ppm, or 1 of 1000 packets by more than {most_ns} ns"
+                "at {failed:?} packets/s the mean is off by more than {MAX_PPM} ppm, or 1 of 1000 packets by more than {most_ns} ns"
             );
         }
-        if most_ns > MOST_NS {
+        if most_ns > MAX_NS {
             println!(
-                "\nNot shown: 99.9 % of packets within {MOST_NS} ns. These CPUs keep an idle thread from that. Shown: within \
-                 {MOST_TIMES} times the error that they force on anyone."
+                "\nNot shown: 99.9 % of packets within {MAX_NS} ns. These CPUs keep an idle thread from that. Shown: within \
+                 {MAX_TIMES} times the error that they force on anyone."
             );
         }
         Ok(())

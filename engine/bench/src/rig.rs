@@ -27,9 +27,9 @@ pub const FLAT_OUT: u64 = 1_000_000_000;
 /// Packet memory.
 pub const MEMORY: u64 = 128 << 20;
 /// A run that is stopped has ended by then: flows may drain, and streams' packets arrive.
-const MOST_DRAIN: Duration = Duration::from_nanos(LONG_DRAIN_NS + 30_000_000_000);
+const MAX_DRAIN: Duration = Duration::from_nanos(LONG_DRAIN_NS + 30_000_000_000);
 /// The longest lead of a start.
-const MOST_LEAD_NS: u64 = 2_000_000_000;
+const MAX_LEAD_NS: u64 = 2_000_000_000;
 
 /// Where packet memory comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -141,8 +141,8 @@ impl Rig {
         held.run().stop("measured");
         let since = Instant::now();
         while !held.has_ended() {
-            if since.elapsed() > MOST_DRAIN {
-                bail!("the run did not end within {} s of being stopped", MOST_DRAIN.as_secs());
+            if since.elapsed() > MAX_DRAIN {
+                bail!("the run did not end within {} s of being stopped", MAX_DRAIN.as_secs());
             }
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -199,8 +199,8 @@ impl Workers {
 /// the instant has passed before the engine reads it: then after ten times the lead, 2 s at most.
 pub fn start_soon(engine: &Engine, held: &Held, lead_ns: u64) -> Result<(), Refusal> {
     match engine.start(held, engine.now_ns() + lead_ns) {
-        Err(_) if held.run().state() == RunState::Prepared && lead_ns < MOST_LEAD_NS => {
-            start_soon(engine, held, (lead_ns * 10).min(MOST_LEAD_NS))
+        Err(_) if held.run().state() == RunState::Prepared && lead_ns < MAX_LEAD_NS => {
+            start_soon(engine, held, (lead_ns * 10).min(MAX_LEAD_NS))
         }
         started => started,
     }

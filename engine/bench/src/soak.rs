@@ -30,7 +30,7 @@ const PORTS: [&str; 2] = ["whole", "lossy"];
 /// The lossy port loses one packet of this many.
 const LOSES: u64 = 97;
 /// Workers, at most.
-const MOST_WORKERS: usize = 2;
+const MAX_WORKERS: usize = 2;
 /// Runs held at a time, at most.
 const RUNS: usize = 12;
 /// What resident memory may grow by after the warm-up.
@@ -64,7 +64,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Packets that workers may have sent and not yet counted: a burst each.
-const UNDER_WORK: u64 = (MOST_WORKERS * spate_dpdk::BURST) as u64;
+const UNDER_WORK: u64 = (MAX_WORKERS * spate_dpdk::BURST) as u64;
 /// What the lossy port lost, by (run tag, stream id).
 type Losses = Arc<Mutex<HashMap<(u16, u16), u64>>>;
 
@@ -166,7 +166,7 @@ fn open(pages: Pages, losses: Losses) -> anyhow::Result<Engine> {
     };
     let datapath = Datapath::open(Config {
         ports: PORTS.map(port).into(),
-        worker_cpus: (0..cpus.min(MOST_WORKERS)).collect(),
+        worker_cpus: (0..cpus.min(MAX_WORKERS)).collect(),
         worker_groups: Vec::new(),
         control_cpus: vec![cpus - 1],
         memory: match pages {

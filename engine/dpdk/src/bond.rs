@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bonds: several links that are one by LACP (IEEE 802.1AX), by DPDK's bonding driver.
 //!
-//! The driver runs LACP only while a thread sends and receives on the bond, at least every 100 ms: see `TxQueue::tend`. It sends a
+//! The driver runs LACP only while a thread sends and receives on the bond, at least every 100 ms: see `TxQueue::maintain`. It sends a
 //! burst in an order of its own, so what a member did not take waits here, and counts as taken.
 use spate_dpdk_sys as sys;
 

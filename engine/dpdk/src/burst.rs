@@ -15,7 +15,7 @@ const PIECE: usize = 64;
 
 /// What is left of a packet to the device: checksums, at least. Its bytes must be as DPDK asks for (rte_mbuf_core.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unfinished {
+pub struct TxOffload {
     /// Bytes of the Ethernet header with tags.
     pub l2: u8,
     /// Bytes of the IP header.
@@ -212,11 +212,11 @@ impl Burst {
     /// # Panics
     /// If it is none of the last `alloc`.
     #[inline]
-    pub fn leave(&mut self, index: usize, left: &Unfinished) {
+    pub fn request_offload(&mut self, index: usize, left: &TxOffload) {
         let packet = self.fresh_packets(index, 1)[0];
         let ip = if left.v6 { sys::SPATE_TX_IPV6 } else { sys::SPATE_TX_IPV4 };
         let transport = if left.tcp { sys::SPATE_TX_TCP } else { sys::SPATE_TX_UDP };
-        let cut = if left.segment > 0 { sys::SPATE_TX_CUT } else { 0 };
+        let cut = if left.segment > 0 { sys::SPATE_TX_TSO } else { 0 };
         let lengths = u64::from(left.l2) << sys::SPATE_TX_L2_SHIFT
             | u64::from(left.l3) << sys::SPATE_TX_L3_SHIFT
             | u64::from(left.l4) << sys::SPATE_TX_L4_SHIFT
@@ -265,7 +265,7 @@ impl Burst {
     #[inline]
     pub fn repeat(&mut self, prebuilt: &Prebuilt, from: u64, count: usize) {
         self.expect_from(prebuilt.raw());
-        prebuilt.lend(from, &mut self.packets[self.tail..][..count]);
+        prebuilt.add_references(from, &mut self.packets[self.tail..][..count]);
         self.tail += count;
     }
 

@@ -48,7 +48,7 @@ struct Settings {
 
 /// The settings it came up with. It is never taken down: its memory has no name and ends with the process, and DPDK cannot
 /// come up twice.
-static UP: Mutex<Option<Settings>> = Mutex::new(None);
+static INITIALIZED: Mutex<Option<Settings>> = Mutex::new(None);
 
 impl Eal {
     /// Brings DPDK up with only the PCI functions among `devices`; its own threads run on `cpus`, and its memory is of the NUMA
@@ -58,7 +58,7 @@ impl Eal {
         let mut pci: Vec<String> = devices.iter().flat_map(Device::pci_addresses).map(str::to_owned).collect();
         pci.sort();
         let settings = Settings { memory, pci };
-        let mut up = UP.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut up = INITIALIZED.lock().unwrap_or_else(PoisonError::into_inner);
         match &*up {
             Some(present) if *present == settings => return Ok(Self(())),
             Some(_) => return Err(Error::OtherSettings),

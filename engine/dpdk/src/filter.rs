@@ -6,9 +6,9 @@ use spate_dpdk_sys as sys;
 use spate_filter::{Instruction, Program};
 
 /// Longest filter in bytes.
-const LONGEST: usize = 16 << 10;
+const MAX_FILTER_BYTES: usize = 16 << 10;
 /// Beginnings of a wrong filter that are tried to find out where it goes wrong.
-const MOST_TRIES: usize = 64;
+const MAX_PREFIXES: usize = 64;
 /// Bytes of a packet that a filter may look at.
 const SNAP_LENGTH: i32 = 65_535;
 
@@ -28,8 +28,8 @@ pub struct FilterError {
 ///
 /// Names of hosts are looked up: this may take seconds.
 pub fn compile(filter: &str) -> Result<Program, FilterError> {
-    if filter.len() > LONGEST {
-        let reason = format!("{} bytes; at most {LONGEST} are possible", filter.len());
+    if filter.len() > MAX_FILTER_BYTES {
+        let reason = format!("{} bytes; at most {MAX_FILTER_BYTES} are possible", filter.len());
         return Err(wrong(filter, 0, reason));
     }
     match try_compile(filter) {
@@ -52,7 +52,7 @@ fn wrong(filter: &str, at: usize, reason: String) -> FilterError {
 fn understood(filter: &str) -> usize {
     let ends = filter.char_indices().filter(|(_, c)| c.is_whitespace() || "()!".contains(*c)).map(|(at, _)| at);
     let ends: Vec<usize> = ends.collect();
-    ends.into_iter().rev().take(MOST_TRIES).find(|&end| try_compile(&filter[..end]).is_ok()).unwrap_or(0)
+    ends.into_iter().rev().take(MAX_PREFIXES).find(|&end| try_compile(&filter[..end]).is_ok()).unwrap_or(0)
 }
 
 fn try_compile(filter: &str) -> Result<Vec<Instruction>, String> {

@@ -37,8 +37,8 @@ mod mempool;
 pub mod numa;
 mod port;
 mod prebuilt;
+mod quarantine;
 mod removal;
-mod resting;
 mod stamp;
 mod steering;
 mod tap;
@@ -47,7 +47,7 @@ mod xdp;
 
 pub use allocator::{Allocator, on_own_lines};
 pub use bond::{BondMember, Lacp, LacpState};
-pub use burst::{Burst, Offered, Unfinished};
+pub use burst::{Burst, Offered, TxOffload};
 pub use device::Device;
 pub use eal::{Eal, Memory};
 pub use error::Error;
@@ -58,8 +58,8 @@ pub use mbuf::BURST;
 pub use memif::Memif;
 pub use mempool::Mempool;
 pub use port::{
-    Configured, Cut, DeviceCounter, GroupFilter, Link, Offloads, Port, PortStats, QueueSizes, Refusal, RxQueue,
-    Started, StartedPort, TxQueue, UseOffloads,
+    Configured, DeviceCounter, GroupFilter, Link, Offloads, Port, PortStats, QueueSizes, Refusal, RxQueue,
+    Segmentation, Started, StartedPort, TxQueue, UseOffloads,
 };
 pub use prebuilt::Prebuilt;
 pub use stamp::StampedBy;

@@ -9,7 +9,7 @@ use std::{
 use spate_dpdk_sys as sys;
 
 /// Lines kept for error messages.
-const KEPT: usize = 32;
+const MAX_LINES: usize = 32;
 
 struct Recent {
     lines: VecDeque<String>,
@@ -57,7 +57,7 @@ extern "C" fn line(level: u32, text: *const c_char, len: usize) {
         if level <= sys::RTE_LOG_WARNING {
             let mut recent = RECENT.lock().unwrap_or_else(PoisonError::into_inner);
             recent.count += 1;
-            if recent.lines.len() == KEPT {
+            if recent.lines.len() == MAX_LINES {
                 recent.lines.pop_front();
             }
             recent.lines.push_back(text.to_owned());

@@ -26,7 +26,7 @@ use crate::{
 /// Packets that fit into the ring of a queue.
 const RING: u32 = 4096;
 /// RTE_PMD_RING_MAX_RX_RINGS and RTE_PMD_RING_MAX_TX_RINGS.
-const MOST_QUEUES: usize = 16;
+const MAX_QUEUES: usize = 16;
 
 /// Says how a burst arrives, from its packets and the receive queue of each: their indices in the order in which they
 /// arrive. One that is omitted is lost, one that is there more often is duplicated, up to twice the packets in all.
@@ -70,7 +70,7 @@ impl Drop for Ring {
 impl Loopback {
     /// Rings for up to this many receive queues.
     pub(crate) fn new(queues: usize) -> Result<Self, Error> {
-        let rings = (0..queues.clamp(1, MOST_QUEUES)).map(|_| Ring::new()).collect::<Result<_, _>>()?;
+        let rings = (0..queues.clamp(1, MAX_QUEUES)).map(|_| Ring::new()).collect::<Result<_, _>>()?;
         let [busy, paired] = [false; 2].map(AtomicBool::new);
         Ok(Self { rings, busy, disturbance: OnceLock::new(), spread: OnceLock::new(), paired })
     }
@@ -81,8 +81,8 @@ impl Loopback {
 
     /// A port that receives from the rings. Its own transmit queues are not used.
     pub(crate) fn port(&self, tx_queues: usize) -> Result<u16, Error> {
-        if tx_queues > MOST_QUEUES {
-            return Err(Error::TooFewQueues { device: "a loopback".into(), wanted: tx_queues, have: MOST_QUEUES });
+        if tx_queues > MAX_QUEUES {
+            return Err(Error::TooFewQueues { device: "a loopback".into(), wanted: tx_queues, have: MAX_QUEUES });
         }
         let mark = Mark::now();
         let name = fresh_name("loop");
@@ -155,9 +155,9 @@ impl Loopback {
     }
 
     /// # Safety
-    /// As `send`; nobody else adds to the rings.
+    /// As `send`; no other thread adds to the rings.
     unsafe fn share_out_alone(&self, packets: &mut [Mbuf], queues: &[u8; BURST]) -> usize {
-        let mut room: [u32; MOST_QUEUES] = [0; MOST_QUEUES];
+        let mut room: [u32; MAX_QUEUES] = [0; MAX_QUEUES];
         for (room, ring) in room.iter_mut().zip(&self.rings) {
             *room = ring.room();
         }
@@ -180,7 +180,7 @@ impl Loopback {
     }
 
     /// # Safety
-    /// As `send`; nobody else adds to the rings.
+    /// As `send`; no other thread adds to the rings.
     unsafe fn disturbed(&self, packets: &mut [Mbuf], queues: &[u8; BURST], disturbance: &Disturbance) -> usize {
         if self.rings.iter().any(|ring| (ring.room() as usize) < 2 * BURST) {
             return 0;

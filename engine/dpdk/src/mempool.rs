@@ -11,7 +11,7 @@ use std::{
 
 use spate_dpdk_sys as sys;
 
-use crate::{Eal, Error, error::last_errno, log::Mark, resting};
+use crate::{Eal, Error, error::last_errno, log::Mark, quarantine};
 
 /// Bytes kept free before a packet.
 pub(crate) const HEADROOM: usize = sys::RTE_PKTMBUF_HEADROOM as usize;
@@ -78,7 +78,7 @@ impl Mempool {
         create: impl FnOnce(&CStr, u32, u16) -> *mut sys::rte_mempool,
     ) -> Result<Self, Error> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
-        resting::sweep();
+        quarantine::sweep();
         let name = CString::new(format!("spate{}", SERIAL.fetch_add(1, Ordering::Relaxed))).expect("no NUL in it");
         let mark = Mark::now();
         // SAFETY: the environment is up; finds the field again that it registered before.
@@ -137,6 +137,10 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let count = self.count;
         // SAFETY: made by rte_pktmbuf_pool_create, and only holders of its buffers use it.
-        resting::rest("a pool", self.raw, move |pool| unsafe { sys::rte_mempool_avail_count(pool.as_ptr()) } == count);
+        quarantine::rest(
+            "a pool",
+            self.raw,
+            move |pool| unsafe { sys::rte_mempool_avail_count(pool.as_ptr()) } == count,
+        );
     }
 }

@@ -20,7 +20,7 @@ use spate_dpdk_sys as sys;
 pub use counter::DeviceCounter;
 pub use groups::GroupFilter;
 use inner::Inner;
-pub use offloads::{Cut, Offloads, UseOffloads};
+pub use offloads::{Offloads, Segmentation, UseOffloads};
 #[cfg(test)]
 pub(crate) use probe::probe;
 pub(crate) use probe::{call, fresh_name, open_kernel, open_pci, set_mac};

@@ -18,7 +18,7 @@ use crate::{
     log::Mark,
     mbuf::{Mbuf, frame},
     mempool::{HEADROOM, Mempool},
-    resting,
+    quarantine,
 };
 
 /// Packets in their order. Dropped, they stay allocated until every device has let go of them.
@@ -37,7 +37,7 @@ impl Prebuilt {
     /// Makes `count` packets for up to `room` bytes each, to be written by `frames_mut`. `what` is for messages.
     pub fn new(_: &Eal, what: &str, count: usize, room: usize) -> Result<Self, Error> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
-        resting::sweep();
+        quarantine::sweep();
         let name = CString::new(format!("built{}", SERIAL.fetch_add(1, Ordering::Relaxed))).expect("no NUL in it");
         let mark = Mark::now();
         let room = room.next_multiple_of(64);
@@ -74,7 +74,7 @@ impl Prebuilt {
 
     /// Pointers to packets from number `from` on, around without end.
     #[inline]
-    pub(crate) fn lend(&self, from: u64, out: &mut [Mbuf]) {
+    pub(crate) fn add_references(&self, from: u64, out: &mut [Mbuf]) {
         self.borrowed.set(self.borrowed.get() + out.len() as u64);
         let mut at = (from % self.packets.len() as u64) as usize;
         let mut rest = out;
@@ -91,7 +91,7 @@ impl Drop for Prebuilt {
     fn drop(&mut self) {
         let borrowed = self.borrowed.get();
         // SAFETY: a live pool.
-        resting::rest(
+        quarantine::rest(
             "prebuilt",
             self.pool,
             move |pool| unsafe { sys::spate_prebuilt_returned(pool.as_ptr()) } == borrowed,
@@ -111,7 +111,7 @@ mod tests {
         let eal = Eal::init(Memory::Normal { bytes: 32 << 20 }, &[], &[0], &[&[0]]).unwrap();
         let prebuilt = Prebuilt::new(&eal, "shared", 8, 2048).unwrap();
         let mut packets = [ptr::null_mut(); 8];
-        prebuilt.lend(0, &mut packets);
+        prebuilt.add_references(0, &mut packets);
         let addresses = packets.map(|packet| packet as usize);
         thread::scope(|scope| {
             // Workers that receive from one loopback do the same: each frees packets of its own.

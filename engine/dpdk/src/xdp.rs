@@ -23,15 +23,15 @@ const XDP_OPTIONS_ZEROCOPY: u32 = 1;
 const KERNEL_HEADROOM: usize = 256;
 /// Longest element of a pool. The kernel takes a page (xdp_umem_reg); DPDK pads elements to an odd number of cache lines, which spreads
 /// them over memory channels.
-const LONGEST_ELEMENT: usize = 4096 - 64;
+const MAX_ELEMENT: usize = 4096 - 64;
 /// Shortest element of a pool.
-const SHORTEST_ELEMENT: usize = 2048;
+const MIN_ELEMENT: usize = 2048;
 /// What an element of a pool has beside its room: the mempool's header, the mbuf, its headroom.
 const ELEMENT_OVERHEAD: usize = 64 + 128 + 128;
 /// Ethernet header and a VLAN tag.
 const FRAME_OVERHEAD: usize = 14 + 4;
 /// Greatest MTU that fits.
-const GREATEST_MTU: usize = LONGEST_ELEMENT - ELEMENT_OVERHEAD - KERNEL_HEADROOM - FRAME_OVERHEAD;
+const MAX_MTU: usize = MAX_ELEMENT - ELEMENT_OVERHEAD - KERNEL_HEADROOM - FRAME_OVERHEAD;
 
 /// linux/bpf.h.
 const BPF_PROG_LOAD: i64 = 5;
@@ -96,12 +96,12 @@ pub(crate) struct Attached {
 pub(crate) fn check(interface: &str) -> Result<(), Error> {
     interface::check(interface)?;
     let mtu = interface::mtu(interface).unwrap_or_default();
-    if mtu > GREATEST_MTU {
+    if mtu > MAX_MTU {
         return Err(failed(
             interface,
             format!(
                 "its MTU is {mtu}, and a packet must fit into a page with what the kernel and DPDK keep before it: make it \
-                 {GREATEST_MTU} or less (ip link set {interface} mtu 1500), or attach it by AFPacket"
+                 {MAX_MTU} or less (ip link set {interface} mtu 1500), or attach it by AFPacket"
             ),
         ));
     }
@@ -167,7 +167,7 @@ pub(crate) fn arguments(interface: &str, may_zero_copy: bool) -> Result<String, 
 /// Bytes that a buffer must have room for.
 pub(crate) fn room(interface: &str) -> usize {
     let frame = interface::mtu(interface).unwrap_or(1500) + FRAME_OVERHEAD;
-    (frame + KERNEL_HEADROOM).max(SHORTEST_ELEMENT - ELEMENT_OVERHEAD).next_multiple_of(64)
+    (frame + KERNEL_HEADROOM).max(MIN_ELEMENT - ELEMENT_OVERHEAD).next_multiple_of(64)
 }
 
 /// Descriptors of this process that the driver's will differ from.

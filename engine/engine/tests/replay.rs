@@ -303,8 +303,8 @@ fn what_cannot_be_replayed_is_refused_by_its_field_and_packet() {
         (with(good(), "scale", json!({"numerator": "1"})), json!({}), "streams[0].replay.scale: must be greater"),
         (with(good(), "fixedNs", json!("0")), json!({}), "streams[0].replay.fixed_ns: 0; must be 1.."),
         (with(as_captured(&once), "loops", json!("9")), json!({}), "streams[0].replay.min_gap_ns: 0; must be greater"),
-        (good(), json!({"packet": {"frame": ""}}), "streams[0].packet: goes not with replay"),
-        (good(), json!({"cache": 5}), "streams[0].cache: goes not with replay"),
+        (good(), json!({"packet": {"frame": ""}}), "streams[0].packet: cannot be combined with replay"),
+        (good(), json!({"cache": 5}), "streams[0].cache: cannot be combined with replay"),
         (good(), json!({"waits": true}), "streams[0].waits: no stream's next starts \"r\""),
         (endless, next, "streams[0].next: nothing comes after a replay that has no end: set replay.loops"),
         (

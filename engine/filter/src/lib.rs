@@ -20,7 +20,7 @@
 /// Words of scratch memory.
 const MEMORY: usize = 16;
 /// Longest program (Linux's BPF_MAXINSNS).
-const MOST_INSTRUCTIONS: usize = 4096;
+const MAX_INSTRUCTIONS: usize = 4096;
 
 /// An instruction as compilers write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Instruction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
     /// The program has not 1 to 4096 instructions.
-    #[error("it has {0} instructions; possible are 1 to {MOST_INSTRUCTIONS}")]
+    #[error("it has {0} instructions; possible are 1 to {MAX_INSTRUCTIONS}")]
     Length(usize),
     /// Execution can pass the program's end.
     #[error("its last instruction does not return")]
@@ -116,7 +116,7 @@ impl Program {
     /// Verifies a program.
     pub fn new(instructions: &[Instruction]) -> Result<Self, ProgramError> {
         let count = instructions.len();
-        if !(1..=MOST_INSTRUCTIONS).contains(&count) {
+        if !(1..=MAX_INSTRUCTIONS).contains(&count) {
             return Err(ProgramError::Length(count));
         }
         let mut steps = Vec::with_capacity(count);

@@ -7,7 +7,7 @@ use std::{io::Cursor, sync::Arc};
 use libfuzzer_sys::fuzz_target;
 use spate_net::{Headers, Trailer, checksum, headers::Version};
 use spate_replay::{
-    Changes, Gap, Half, Held, HeldTape, MAX_FRAME_LEN, MIN_FRAME_LEN, Player, Rewrite, Speed, SplitBy, Survey, Tempo,
+    Changes, Gap, Half, Held, HeldTape, MAX_FRAME_LEN, MIN_FRAME_LEN, Pacer, Player, Rewrite, Speed, SplitBy, Survey,
 };
 
 const PASSES: u64 = 2;
@@ -30,7 +30,7 @@ fuzz_target!(|bytes: &[u8]| {
 
     let mut tape = HeldTape::new(held, &nothing, Some(PASSES));
     let mut player = Player::new(Cursor::new(bytes), Gap::Captured, None, Some(PASSES)).expect("it was read before");
-    let mut tempo = Tempo::new(0, Speed { distance: 3, nanoseconds: 2 }, 5);
+    let mut pacer = Pacer::new(0, Speed { distance: 3, nanoseconds: 2 }, 5);
     let (mut read, mut taken, mut last) = (Vec::new(), Vec::new(), 0);
     let flow = Changes { flow: true, fix_checksums: true, ..Changes::default() };
     let mut flow = Rewrite::new(&flow).expect("a trailer can be written");
@@ -39,13 +39,13 @@ fuzz_target!(|bytes: &[u8]| {
         taken.resize(read.len(), 0);
         tape.take(&mut taken);
         assert_eq!(taken, read);
-        tempo.go_on(gap);
-        let due = tempo.due_ns().expect("it goes");
+        pacer.go_on(gap);
+        let due = pacer.due_ns().expect("it goes");
         assert!(due >= last + 5 || due == u64::MAX);
         last = due.min(u64::MAX - 5);
         if flow.check(&read).is_ok() {
-            let seal = flow.write(0, &mut read);
-            Rewrite::seal(true, seal, STAMP, &mut read);
+            let fixup = flow.write(0, &mut read);
+            Rewrite::fixup(true, fixup, STAMP, &mut read);
             assert_eq!(Trailer::decode(&read), Some(STAMP));
             if let Some(Headers { version: Version::V4, at, .. }) = Headers::find(&read) {
                 let header = at..at + usize::from(read[at] & 15) * 4;

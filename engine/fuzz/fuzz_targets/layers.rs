@@ -9,12 +9,12 @@ use spate_net::{
     Headers,
     checksum::{checksum, sum},
     ethernet::Link,
-    fast::{self, Plain, V4, V6},
+    fast::{self, FastPathPacket, V4, V6},
     headers::Version,
     ip::{Fixed, pseudo_header},
     ipv4,
-    offload::{Finish, Layers},
-    packet::{self, Address, Below, Content, Datagram, Ends, Head, Options, Packet, Segment},
+    offload::{HeaderLengths, OffloadRequest},
+    packet::{self, Address, Content, Datagram, Endpoints, LowerHeaders, Options, Packet, Segment, SegmentHeader},
     vlan,
 };
 
@@ -150,7 +150,7 @@ fn layers(frame: &[u8]) {
         assert_eq!(packet::destination(frame), Some(destination), "the destination of a broken packet");
     }
     // A device is given lengths of a byte each.
-    if let Some(of) = Layers::of(frame).filter(|_| headers.end < 200) {
+    if let Some(of) = HeaderLengths::of(frame).filter(|_| headers.end < 200) {
         let start = usize::from(of.l2) + usize::from(of.l3);
         assert_eq!((usize::from(of.l2), start, of.v6), (headers.at, headers.end, version == 6), "layers for a device");
     }
@@ -183,10 +183,12 @@ fn packets(frame: &[u8]) {
 
 fn plain(frame: &[u8]) {
     let whole = Packet::read(frame).map(|p| content(&p));
-    let v4_segment = Plain::<V4, Segment<'_>>::read(frame, false).map(|p| p.packet(frame, Content::Tcp(p.content)));
-    let v6_segment = Plain::<V6, Segment<'_>>::read(frame, false).map(|p| p.packet(frame, Content::Tcp(p.content)));
-    let v4 = Plain::<V4, Datagram<'_>>::read_udp(frame).map(|p| p.packet(frame, Content::Udp(p.content)));
-    let v6 = Plain::<V6, Datagram<'_>>::read_udp(frame).map(|p| p.packet(frame, Content::Udp(p.content)));
+    let v4_segment =
+        FastPathPacket::<V4, Segment<'_>>::read(frame, false).map(|p| p.packet(frame, Content::Tcp(p.content)));
+    let v6_segment =
+        FastPathPacket::<V6, Segment<'_>>::read(frame, false).map(|p| p.packet(frame, Content::Tcp(p.content)));
+    let v4 = FastPathPacket::<V4, Datagram<'_>>::read_udp(frame).map(|p| p.packet(frame, Content::Udp(p.content)));
+    let v6 = FastPathPacket::<V6, Datagram<'_>>::read_udp(frame).map(|p| p.packet(frame, Content::Udp(p.content)));
     for p in [&v4_segment, &v6_segment, &v4, &v6].into_iter().flatten() {
         assert_eq!(Ok(content(p)), whole, "a plain packet is one");
     }
@@ -227,13 +229,15 @@ fn written(w: &Written) {
     if w.v6 && !(source.is_v6() && destination.is_v6()) {
         return;
     }
-    let finish = [Finish::Nothing, Finish::Checksums, Finish::Segments][usize::from(w.finish) % 3];
+    let finish =
+        [OffloadRequest::Nothing, OffloadRequest::Checksums, OffloadRequest::Segments][usize::from(w.finish) % 3];
     let tos = w.tos & 0xfc;
-    let below = Below { macs: w.macs, ends: Ends::of(source, destination), tos, ttl: w.ttl, id: w.id, finish };
+    let below =
+        LowerHeaders { macs: w.macs, ends: Endpoints::of(source, destination), tos, ttl: w.ttl, id: w.id, finish };
     // Data is of zeros, so that its sum is 0.
     let data = usize::from(w.data);
     let (ip, room) = (if w.v6 { 54 } else { 34 }, 14 + 40 + 60 + 255);
-    let head = Head {
+    let head = SegmentHeader {
         source_port: w.ports.0,
         destination_port: w.ports.1,
         seq: w.numbers.0,
@@ -258,9 +262,9 @@ fn written(w: &Written) {
         }
     }
     for (kind, frame) in frames.iter().enumerate() {
-        let layers = Layers::of(frame).expect("it is TCP or UDP");
+        let layers = HeaderLengths::of(frame).expect("it is TCP or UDP");
         assert_eq!((usize::from(layers.l2) + usize::from(layers.l3), layers.v6, layers.tcp), (ip, w.v6, kind > 0));
-        if finish != Finish::Nothing {
+        if finish != OffloadRequest::Nothing {
             continue; // the device writes its checksums
         }
         let read = Packet::read(frame).expect("what is written is read");

@@ -8,7 +8,7 @@ use contract::{
 use libfuzzer_sys::fuzz_target;
 use spate_engine::plan::stateful::session;
 use spate_engine::plan::{Site, validate::validate};
-use spate_replay::session::{Session, Speaker};
+use spate_replay::session::{Sender, Session};
 
 /// Of ports that are not known.
 const MTU: usize = 1500;
@@ -27,9 +27,9 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let stateful = resolved.stateful.as_ref().expect("it was there");
     let template = &stateful.templates[0];
-    for (side, program) in [(Speaker::Client, &template.client), (Speaker::Server, &template.server)] {
-        let said: Vec<&[u8]> = session.said.iter().filter(|s| s.by == side).map(|s| &s.bytes[..]).collect();
-        assert_eq!(sent(stateful, program.as_ref().expect("both are derived")), said);
+    for (side, program) in [(Sender::Client, &template.client), (Sender::Server, &template.server)] {
+        let dialogue: Vec<&[u8]> = session.dialogue.iter().filter(|s| s.by == side).map(|s| &s.bytes[..]).collect();
+        assert_eq!(sent(stateful, program.as_ref().expect("both are derived")), dialogue);
     }
 });
 

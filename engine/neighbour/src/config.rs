@@ -10,20 +10,20 @@ use spate_net::{Address, vlan::MAX_VLAN};
 use crate::{
     Prefix,
     address::{is_link_local, is_reported},
-    stations::membership::{Group, MOST_GROUPS, MOST_SOURCES},
+    stations::membership::{Group, MAX_GROUPS, MAX_SOURCES},
 };
 
 /// Addresses that a port can be given.
-pub const MOST_ADDRESSES: usize = 64;
+pub const MAX_ADDRESSES: usize = 64;
 
-/// What a port is to be on its link.
+/// Link-layer configuration of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     /// Its addresses.
     pub addresses: Vec<Prefix>,
     /// Where IPv4 packets go that are for no subnet of its own.
     pub gateway_v4: Option<Ipv4Addr>,
-    /// The same of IPv6.
+    /// Gateway over IPv6.
     pub gateway_v6: Option<Ipv6Addr>,
     /// Multicast groups that it receives.
     pub groups: Vec<Group>,
@@ -31,16 +31,16 @@ pub struct Config {
     pub vlan: Option<u16>,
 }
 
-/// What is wrong with a `Config`.
+/// Why a configuration is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// Too many.
-    #[error("{0} addresses; a port can have {MOST_ADDRESSES}")]
+    #[error("{0} addresses; a port can have {MAX_ADDRESSES}")]
     TooManyAddresses(usize),
-    /// The same address again.
+    /// An address is given twice.
     #[error("address {0} is given twice; give each once")]
     Twice(IpAddr),
-    /// Not on the link.
+    /// The gateway is not on the link.
     #[error("gateway {0} is in no subnet of the port's addresses: give the port an address of the gateway's subnet")]
     GatewayOffLink(IpAddr),
     /// The port itself.
@@ -51,28 +51,28 @@ pub enum ConfigError {
         "group {0} is no multicast address that hosts report; must be in 224.0.0.0/4 or ff00::/8, and not 224.0.0.1, ff02::1 or of a scope within a host"
     )]
     NoGroup(IpAddr),
-    /// The same group again.
+    /// A group is given twice.
     #[error("group {0} is given twice; give all of its sources at once")]
     GroupTwice(IpAddr),
     /// A source that no packet can have.
     #[error("source {1} of group {0} is no address of a host of its family")]
     Source(IpAddr, IpAddr),
     /// Too many.
-    #[error("{0} groups; a port can be a member of {MOST_GROUPS}")]
+    #[error("{0} groups; a port can be a member of {MAX_GROUPS}")]
     TooManyGroups(usize),
     /// Too many.
-    #[error("{1} sources of group {0}; a group can have {MOST_SOURCES}, or all if none is given")]
+    #[error("{1} sources of group {0}; a group can have {MAX_SOURCES}, or all if none is given")]
     TooManySources(IpAddr, usize),
-    /// Not an identifier.
+    /// The VLAN identifier is not valid.
     #[error("VLAN {0} does not exist: they are 1..{MAX_VLAN}")]
     Vlan(u16),
 }
 
 impl Config {
-    /// Whether a port can be this.
+    /// Checks the configuration.
     pub fn check(&self) -> Result<(), ConfigError> {
         let (config, addresses) = (self, &self.addresses);
-        if addresses.len() > MOST_ADDRESSES {
+        if addresses.len() > MAX_ADDRESSES {
             return Err(ConfigError::TooManyAddresses(addresses.len()));
         }
         let twice =
@@ -100,7 +100,7 @@ impl Config {
 
     fn check_groups(&self) -> Result<(), ConfigError> {
         let groups = &self.groups;
-        if groups.len() > MOST_GROUPS {
+        if groups.len() > MAX_GROUPS {
             return Err(ConfigError::TooManyGroups(groups.len()));
         }
         let mut seen = BTreeSet::new();
@@ -111,7 +111,7 @@ impl Config {
             if !seen.insert(*address) {
                 return Err(ConfigError::GroupTwice(*address));
             }
-            if sources.len() > MOST_SOURCES {
+            if sources.len() > MAX_SOURCES {
                 return Err(ConfigError::TooManySources(*address, sources.len()));
             }
             let hosts = |source: &IpAddr| source.is_ipv4() == address.is_ipv4() && Address::from(*source).is_hosts();

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use crate::{
-    Config, ConfigError, Interest, Mac, Neighbour, NextHop, NoRoute, Output, Ping, PingError, Range, Sought, TableFull,
-    Target,
+    Config, ConfigError, Interest, Mac, NeighborQuery, Neighbour, NextHop, NoRoute, Output, Ping, PingError, Range,
+    TableFull, Target,
     frame::Frame,
     interest::Wanted,
     link::Link,
@@ -31,8 +31,8 @@ impl Interface {
     }
 
     /// From now on the outermost tag of a frame that is received is seen as a customer's, whatever it was.
-    pub fn lose_outer_ethertype(&mut self) {
-        self.link.lose_outer_ethertype();
+    pub fn normalize_outer_ethertype(&mut self) {
+        self.link.normalize_outer_ethertype();
     }
 
     /// Which frames to pass to `receive`.
@@ -140,12 +140,12 @@ impl Interface {
     ///
     /// # Errors
     /// If as many are looked for as can be.
-    pub fn want_for(&mut self, owner: u64, sought: &Sought, now_ns: u64) -> Result<(), TableFull> {
+    pub fn want_for(&mut self, owner: u64, sought: &NeighborQuery, now_ns: u64) -> Result<(), TableFull> {
         self.link.want_for(owner, sought, now_ns)
     }
 
     /// What is known of a neighbor that is, or was, wanted for a station.
-    pub fn found_for(&self, sought: &Sought) -> Option<Neighbour> {
+    pub fn found_for(&self, sought: &NeighborQuery) -> Option<Neighbour> {
         self.link.found_for(sought)
     }
 

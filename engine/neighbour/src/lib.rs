@@ -46,18 +46,18 @@ mod stations;
 mod table;
 
 pub use address::{AddressError, Prefix};
-pub use config::{Config, ConfigError, MOST_ADDRESSES};
+pub use config::{Config, ConfigError, MAX_ADDRESSES};
 pub use interest::Interest;
 pub use interface::Interface;
 pub use next_hop::{NextHop, NoRoute};
 pub use output::{Event, Output};
 pub use range::Range;
 pub use stations::{
-    membership::{Group, MOST_GROUPS, MOST_SOURCES},
-    ping::{LEAST_INTERVAL_NS, LONGEST_TIMEOUT_NS, MOST_PINGS, Ping, PingError, PingEvent, SIZES, STAMP},
-    resolution::Sought,
+    membership::{Group, MAX_GROUPS, MAX_SOURCES},
+    ping::{MAX_PINGS, MAX_TIMEOUT_NS, MIN_INTERVAL_NS, Ping, PingError, PingEvent, SIZES, STAMP},
+    resolution::NeighborQuery,
 };
-pub use table::{MOST_NEIGHBOURS, Neighbour, TableFull, Target};
+pub use table::{MAX_NEIGHBOURS, Neighbour, TableFull, Target};
 
 /// An Ethernet address.
 pub type Mac = [u8; 6];

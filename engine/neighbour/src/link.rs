@@ -21,7 +21,7 @@ pub(crate) struct Link {
     pub(crate) config: Config,
     /// Derived from the port's MAC, if it has IPv6.
     pub(crate) link_local: Option<Ipv6Addr>,
-    /// See `lose_outer_ethertype`.
+    /// See `normalize_outer_ethertype`.
     outer_ethertype_lost: bool,
     /// Address ranges of emulated stations, and their owners.
     ranges: Vec<(u64, Range)>,
@@ -49,7 +49,7 @@ impl Link {
     }
 
     /// From now on the outermost tag of a frame that is received is seen as a customer's, whatever it was.
-    pub(crate) fn lose_outer_ethertype(&mut self) {
+    pub(crate) fn normalize_outer_ethertype(&mut self) {
         self.outer_ethertype_lost = true;
     }
 

@@ -34,10 +34,10 @@ const HOP_LIMIT: u8 = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message<'a> {
     /// ARP request or neighbor solicitation for `target`. A probe (duplicate address detection) comes from the unspecified address.
-    Who { target: IpAddr, sender: IpAddr, mac: Mac },
+    Request { target: IpAddr, sender: IpAddr, mac: Mac },
     /// ARP reply or neighbor advertisement: the sender has `address`. Unless it `overrides`, what is known of the address stays
     /// (RFC 4861 section 7.2.5); ARP always does.
-    Has { address: IpAddr, mac: Mac, overrides: bool },
+    Reply { address: IpAddr, mac: Mac, overrides: bool },
     /// ICMP echo request with `data` (identifier, sequence number, payload).
     Echo { from: IpAddr, to: IpAddr, mac: Mac, data: &'a [u8] },
     /// ICMP echo reply, with what it replies to.
@@ -80,9 +80,9 @@ fn arp(packet: &[u8]) -> Option<Message<'_>> {
         Arp::read(packet).filter(|arp| is_station(arp.sender_mac))?;
     match operation {
         // An announcement is a request by the owner for itself (RFC 5227 §3).
-        arp::REQUEST if sender == target => Some(Message::Has { address: sender.into(), mac, overrides: true }),
-        arp::REQUEST => Some(Message::Who { target: target.into(), sender: sender.into(), mac }),
-        arp::REPLY => Some(Message::Has { address: sender.into(), mac, overrides: true }),
+        arp::REQUEST if sender == target => Some(Message::Reply { address: sender.into(), mac, overrides: true }),
+        arp::REQUEST => Some(Message::Request { target: target.into(), sender: sender.into(), mac }),
+        arp::REPLY => Some(Message::Reply { address: sender.into(), mac, overrides: true }),
         _ => None,
     }
 }
@@ -158,7 +158,7 @@ fn icmp_v6<'a>(frame: &Frame<'a>) -> Option<Message<'a>> {
                 return None;
             }
             let mac = option.unwrap_or(frame.source);
-            Some(Message::Who { target: target.into(), sender: from.into(), mac })
+            Some(Message::Request { target: target.into(), sender: from.into(), mac })
         }
         ADVERTISEMENT if !routed => {
             let address = ipv6(icmp, 8).filter(|target| !target.is_multicast())?;
@@ -168,7 +168,7 @@ fn icmp_v6<'a>(frame: &Frame<'a>) -> Option<Message<'a>> {
             let option = option(icmp, TARGET_MAC)?;
             // Without the option it says no more than that the neighbor is there.
             let overrides = option.is_some() && icmp[4] & OVERRIDE != 0;
-            Some(Message::Has { address: address.into(), mac: option.unwrap_or(frame.source), overrides })
+            Some(Message::Reply { address: address.into(), mac: option.unwrap_or(frame.source), overrides })
         }
         _ => None,
     }

@@ -4,18 +4,18 @@ use std::net::IpAddr;
 
 use crate::{Mac, PingEvent, Target};
 
-/// What an interface wants done.
+/// Output of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
     /// Frames to send, without FCS.
     pub frames: Vec<Vec<u8>>,
     /// Frames to send, and where the time at which each leaves is to be written ([`crate::STAMP`]).
     pub stamped: Vec<(Vec<u8>, usize)>,
-    /// What is worth reporting.
+    /// Events to report.
     pub events: Vec<Event>,
 }
 
-/// What happened on the link.
+/// Event on the link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A neighbour was found.
@@ -31,10 +31,10 @@ pub enum Event {
     },
     /// A neighbour does not answer.
     Lost(Target),
-    /// Another station has an address of this port.
+    /// A station with this MAC has an address of this port.
     Conflict(IpAddr, Mac),
     /// Membership is reported in this version from now on, as a querier on the link knows no other.
     Reports(&'static str),
-    /// Of the ping with this number.
+    /// Event of the ping with this number.
     Ping(u64, PingEvent),
 }

@@ -13,27 +13,27 @@ use spate_net::vlan::Tags;
 use crate::Mac;
 
 /// Neighbors that can be wanted of one port.
-pub const MOST_NEIGHBOURS: usize = 4096;
+pub const MAX_NEIGHBOURS: usize = 4096;
 
 const MS: u64 = 1_000_000;
 /// Intervals between requests for a neighbor that is not known: all are sent within 3 s.
-const ASKING_NS: [u64; 4] = [200 * MS, 400 * MS, 800 * MS, 1600 * MS];
+const REQUEST_INTERVALS_NS: [u64; 4] = [200 * MS, 400 * MS, 800 * MS, 1600 * MS];
 /// How long an entry is valid after the neighbor was heard.
-const BELIEVED_NS: u64 = 30_000 * MS;
+const REACHABLE_NS: u64 = 30_000 * MS;
 /// How long a neighbor is not replaced by another station after it was heard: two stations with one address would take turns else (Linux:
 /// `locktime`, arp(7)).
-const KEPT_NS: u64 = 1000 * MS;
+const LOCKTIME_NS: u64 = 1000 * MS;
 /// Between questions whether a neighbor is still there (RETRANS_TIMER), and how many: the first to where it was, then to all, so that one
 /// that has another MAC now is found (RFC 7048).
 const PROBE_NS: u64 = 1000 * MS;
 const PROBES: u32 = 3;
 /// Between questions for one that does not answer.
-const LOST_NS: u64 = 5000 * MS;
+const RETRY_NS: u64 = 5000 * MS;
 
 /// The table of neighbors is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the port resolves {MOST_NEIGHBOURS} neighbors already, the maximum: use a gateway, or fewer servers on its link"
+    "the port resolves {MAX_NEIGHBOURS} neighbors already, the maximum: use a gateway, or fewer servers on its link"
 )]
 pub struct TableFull;
 
@@ -67,7 +67,7 @@ impl fmt::Display for Target {
 
 /// A station that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asker {
+pub(crate) struct Requester {
     pub(crate) address: IpAddr,
     pub(crate) mac: Mac,
 }
@@ -82,11 +82,11 @@ pub(crate) struct Claim {
 
 /// A question to send: to the neighbor itself if its MAC is known, else to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Question {
+pub(crate) struct Request {
     pub(crate) target: Target,
     pub(crate) mac: Option<Mac>,
     /// The emulated station that asks; none: the port.
-    pub(crate) asker: Option<Asker>,
+    pub(crate) requester: Option<Requester>,
 }
 
 /// Change of an entry by an answer.
@@ -121,17 +121,17 @@ struct WantedBy {
     /// The port until it releases it (`want_until_released`).
     port_for_now: bool,
     /// Emulated stations, each with the owner that wants it in the station's place.
-    stations: Vec<(u64, Asker)>,
+    stations: Vec<(u64, Requester)>,
 }
 
 impl WantedBy {
-    fn nobody(&self) -> bool {
+    fn is_unused(&self) -> bool {
         !self.port && !self.port_for_now && self.stations.is_empty()
     }
 
     /// The station that asks; none: the port.
-    fn asker(&self) -> Option<Asker> {
-        let station = self.stations.first().map(|(_, asker)| *asker);
+    fn requester(&self) -> Option<Requester> {
+        let station = self.stations.first().map(|(_, requester)| *requester);
         station.filter(|_| !self.port && !self.port_for_now)
     }
 }
@@ -151,8 +151,8 @@ impl Entry {
 
     /// Whether what is known of the neighbor is kept although another station says that it has the address. Then it is probed soon:
     /// whether it is still there.
-    fn keeps_from(&mut self, claim: Claim, now_ns: u64) -> bool {
-        let replaceable_ns = self.heard_ns.saturating_add(KEPT_NS);
+    fn is_locked_against(&mut self, claim: Claim, now_ns: u64) -> bool {
+        let replaceable_ns = self.heard_ns.saturating_add(LOCKTIME_NS);
         let reachable = matches!(self.state, State::Known | State::Probing(_));
         let kept =
             reachable && self.mac.is_some_and(|mac| mac != claim.mac) && (!claim.overrides || now_ns < replaceable_ns);
@@ -197,17 +197,23 @@ impl Table {
     pub(crate) fn release(&mut self, target: Target) {
         if let btree_map::Entry::Occupied(mut place) = self.entries.entry(target) {
             place.get_mut().wanted.port_for_now = false;
-            if place.get().wanted.nobody() {
+            if place.get().wanted.is_unused() {
                 place.remove();
             }
         }
     }
 
     /// Looks for a neighbor in the place of a station, until its owner forgets it.
-    pub(crate) fn want_for(&mut self, owner: u64, asker: Asker, target: Target, now_ns: u64) -> Result<(), TableFull> {
+    pub(crate) fn want_for(
+        &mut self,
+        owner: u64,
+        requester: Requester,
+        target: Target,
+        now_ns: u64,
+    ) -> Result<(), TableFull> {
         let stations = &mut self.look(target, now_ns)?.wanted.stations;
-        if !stations.contains(&(owner, asker)) {
-            stations.push((owner, asker));
+        if !stations.contains(&(owner, requester)) {
+            stations.push((owner, requester));
         }
         Ok(())
     }
@@ -216,12 +222,12 @@ impl Table {
     pub(crate) fn forget(&mut self, owner: u64) {
         self.entries.retain(|_, entry| {
             entry.wanted.stations.retain(|(other, _)| *other != owner);
-            !entry.wanted.nobody()
+            !entry.wanted.is_unused()
         });
     }
 
     fn look(&mut self, target: Target, now_ns: u64) -> Result<&mut Entry, TableFull> {
-        let full = self.entries.len() >= MOST_NEIGHBOURS;
+        let full = self.entries.len() >= MAX_NEIGHBOURS;
         match self.entries.entry(target) {
             btree_map::Entry::Vacant(_) if full => Err(TableFull),
             btree_map::Entry::Vacant(place) => Ok(place.insert(Entry::new(now_ns))),
@@ -238,12 +244,12 @@ impl Table {
     /// A received message has the MAC of an address.
     pub(crate) fn learn(&mut self, target: Target, claim: Claim, now_ns: u64) -> Learned {
         let Some(entry) = self.entries.get_mut(&target) else { return Learned::Nothing };
-        if entry.keeps_from(claim, now_ns) {
+        if entry.is_locked_against(claim, now_ns) {
             return Learned::Nothing;
         }
         entry.state = State::Known;
         entry.heard_ns = now_ns;
-        entry.at_ns = now_ns.saturating_add(BELIEVED_NS);
+        entry.at_ns = now_ns.saturating_add(REACHABLE_NS);
         let former = entry.former.take();
         match entry.mac.replace(claim.mac).or(former) {
             None => Learned::First,
@@ -253,26 +259,26 @@ impl Table {
     }
 
     /// Does what is due: the questions to send, and the neighbors that just went lost.
-    pub(crate) fn poll(&mut self, now_ns: u64, questions: &mut Vec<Question>, lost: &mut Vec<Target>) {
+    pub(crate) fn poll(&mut self, now_ns: u64, requests: &mut Vec<Request>, lost: &mut Vec<Target>) {
         for (&target, entry) in &mut self.entries {
             if entry.at_ns > now_ns {
                 continue;
             }
             let (state, wait, to) = match entry.state {
-                State::Asking(asked) if (asked as usize) < ASKING_NS.len() => {
-                    (State::Asking(asked + 1), ASKING_NS[asked as usize], Some(None))
+                State::Asking(asked) if (asked as usize) < REQUEST_INTERVALS_NS.len() => {
+                    (State::Asking(asked + 1), REQUEST_INTERVALS_NS[asked as usize], Some(None))
                 }
                 State::Known => (State::Probing(1), PROBE_NS, Some(entry.mac)),
                 State::Probing(asked) if asked < PROBES => (State::Probing(asked + 1), PROBE_NS, Some(None)),
                 State::Asking(_) | State::Probing(_) => {
                     lost.push(target);
-                    (State::Lost, LOST_NS, None)
+                    (State::Lost, RETRY_NS, None)
                 }
-                State::Lost => (State::Lost, LOST_NS, Some(None)),
+                State::Lost => (State::Lost, RETRY_NS, Some(None)),
             };
             entry.state = state;
             entry.at_ns = now_ns.saturating_add(wait);
-            questions.extend(to.map(|mac| Question { target, mac, asker: entry.wanted.asker() }));
+            requests.extend(to.map(|mac| Request { target, mac, requester: entry.wanted.requester() }));
         }
     }
 
@@ -285,11 +291,11 @@ impl Table {
     pub(crate) fn get(&self, target: Target) -> Option<Neighbour> {
         let entry = self.entries.get(&target)?;
         let address = target.address;
-        let questions = if address.is_ipv4() { "ARP requests" } else { "neighbour solicitations" };
+        let requests = if address.is_ipv4() { "ARP requests" } else { "neighbour solicitations" };
         let problem = match entry.state {
-            State::Asking(asked) => Some(format!("{asked} {questions} sent, no answer yet")),
-            State::Lost if entry.mac.is_some() => Some(format!("does not answer {questions} any more")),
-            State::Lost => Some(format!("did not answer {} {questions} within 3 s", ASKING_NS.len())),
+            State::Asking(asked) => Some(format!("{asked} {requests} sent, no answer yet")),
+            State::Lost if entry.mac.is_some() => Some(format!("does not answer {requests} any more")),
+            State::Lost => Some(format!("did not answer {} {requests} within 3 s", REQUEST_INTERVALS_NS.len())),
             State::Known | State::Probing(_) => None,
         };
         let settled = !matches!(entry.state, State::Asking(_));
@@ -314,22 +320,22 @@ mod tests {
 
     /// Runs until an instant; returns (instant, unicast?) of each question, and when it went lost.
     fn until(table: &mut Table, end_ns: u64) -> (Vec<(u64, bool)>, Vec<u64>) {
-        let (mut questions, mut lost) = (Vec::new(), Vec::new());
+        let (mut requests, mut lost) = (Vec::new(), Vec::new());
         while let Some(at) = table.next_ns().filter(|at| *at <= end_ns) {
             let (mut asked, mut gone) = (Vec::new(), Vec::new());
             table.poll(at, &mut asked, &mut gone);
-            questions.extend(asked.iter().map(|q| (at / MS, q.mac.is_some())));
+            requests.extend(asked.iter().map(|q| (at / MS, q.mac.is_some())));
             lost.extend(gone.iter().map(|_| at / MS));
         }
-        (questions, lost)
+        (requests, lost)
     }
 
     #[test]
     fn a_silent_neighbour_is_asked_four_times_in_three_seconds_and_then_now_and_then() {
         let mut table = Table::default();
         table.want(peer(), 0).unwrap();
-        let (questions, lost) = until(&mut table, 14_000 * MS);
-        assert_eq!(questions, [(0, false), (200, false), (600, false), (1400, false), (8000, false), (13_000, false)]);
+        let (requests, lost) = until(&mut table, 14_000 * MS);
+        assert_eq!(requests, [(0, false), (200, false), (600, false), (1400, false), (8000, false), (13_000, false)]);
         assert_eq!(lost, [3000]);
         assert_eq!(table.get(peer()).unwrap().problem.unwrap(), "did not answer 4 ARP requests within 3 s");
         table.want(peer(), 20_000 * MS).unwrap();
@@ -342,8 +348,8 @@ mod tests {
         table.want(peer(), 0).unwrap();
         assert_eq!(table.learn(peer(), at(PEER), 10 * MS), Learned::First);
         assert_eq!(table.get(peer()).unwrap().mac, Some(PEER));
-        let (questions, lost) = until(&mut table, 33_500 * MS);
-        assert_eq!((questions, lost), (vec![(30_010, true), (31_010, false), (32_010, false)], vec![33_010]));
+        let (requests, lost) = until(&mut table, 33_500 * MS);
+        assert_eq!((requests, lost), (vec![(30_010, true), (31_010, false), (32_010, false)], vec![33_010]));
         let gone = table.get(peer()).unwrap();
         assert_eq!((gone.mac, gone.problem.unwrap().as_str()), (Some(PEER), "does not answer ARP requests any more"));
         assert_eq!(table.learn(peer(), at(PEER), 40_000 * MS), Learned::Nothing);
@@ -414,20 +420,20 @@ mod tests {
     fn a_neighbor_is_forgotten_with_the_last_that_wants_it_and_asked_for_by_one_that_does() {
         let mut table = Table::default();
         let tagged = Target { tags: Tags::from(Some(5)), ..peer() };
-        let station = |last| Asker { address: IpAddr::from([198, 18, 0, last]), mac: PEER };
+        let station = |last| Requester { address: IpAddr::from([198, 18, 0, last]), mac: PEER };
         table.want(peer(), 0).unwrap();
         table.want_for(1, station(1), peer(), 0).unwrap();
         [1, 2].into_iter().for_each(|owner| table.want_for(owner.into(), station(owner), tagged, 0).unwrap());
         let asked = |table: &mut Table, now_ns| {
-            let (mut questions, mut lost) = (Vec::new(), Vec::new());
-            table.poll(now_ns, &mut questions, &mut lost);
-            questions.iter().map(|question| (question.target, question.asker)).collect::<Vec<_>>()
+            let (mut requests, mut lost) = (Vec::new(), Vec::new());
+            table.poll(now_ns, &mut requests, &mut lost);
+            requests.iter().map(|request| (request.target, request.requester)).collect::<Vec<_>>()
         };
         assert_eq!(asked(&mut table, 0), [(peer(), None), (tagged, Some(station(1)))]);
         assert_eq!(table.learn(tagged, at(PEER), 0), Learned::First);
         assert_eq!(table.get(peer()).unwrap().mac, None);
         table.forget(1);
-        assert_eq!(asked(&mut table, BELIEVED_NS), [(peer(), None), (tagged, Some(station(2)))]);
+        assert_eq!(asked(&mut table, REACHABLE_NS), [(peer(), None), (tagged, Some(station(2)))]);
         table.forget(2);
         assert_eq!((table.get(peer()).is_some(), table.get(tagged)), (true, None));
     }
@@ -453,7 +459,7 @@ mod tests {
         let mut table = Table::default();
         assert_eq!(table.learn(peer(), at(PEER), 0), Learned::Nothing);
         assert_eq!(table.get(peer()), None);
-        for i in 0..MOST_NEIGHBOURS as u32 {
+        for i in 0..MAX_NEIGHBOURS as u32 {
             table.want(Target { address: IpAddr::V4((0x0a00_0000 + i).into()), ..peer() }, 0).unwrap();
         }
         assert_eq!(table.want(peer(), 0), Err(TableFull));

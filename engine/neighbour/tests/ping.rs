@@ -2,7 +2,7 @@
 //! A port pings a station, in virtual time: replies with their round trips, none in time, changed ones, and a silent next hop.
 use std::net::IpAddr;
 
-use spate_neighbour::{Config, Event, Interface, MOST_PINGS, Output, Ping, PingError, PingEvent, Prefix, STAMP};
+use spate_neighbour::{Config, Event, Interface, MAX_PINGS, Output, Ping, PingError, PingEvent, Prefix, STAMP};
 
 const MS: u64 = 1_000_000;
 const EAST: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -208,7 +208,7 @@ fn what_cannot_be_pinged_is_refused() {
     assert!(other.contains("198.18.0.1, fd00::1"), "{other}");
     let other_family = Ping { from: Some(address("fd00::1")), ..ping("198.18.0.2", 1) };
     assert!(matches!(refused(other_family), PingError::NotOwn(..)));
-    for id in 0..MOST_PINGS as u64 {
+    for id in 0..MAX_PINGS as u64 {
         east.ping(id, ping("198.18.0.2", 0), 0).unwrap();
     }
     assert_eq!(east.ping(99, ping("198.18.0.2", 0), 0), Err(PingError::TooMany));

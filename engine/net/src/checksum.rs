@@ -47,7 +47,7 @@ pub fn sum_le(bytes: &[u8]) -> u64 {
 /// The same, but of up to 64 bits.
 #[inline(always)]
 pub(crate) fn total_le(bytes: &[u8]) -> u64 {
-    /// From here on vectors pay.
+    /// Bytes from which on vectors are faster.
     const MANY: usize = 256;
     let (mut total, mut rest) = (0, bytes);
     if bytes.len() >= MANY {

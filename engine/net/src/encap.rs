@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Most bytes between the MACs and what is carried: tags, UDP over IPv6, and 24 bytes. A label stack may take what all of these do.
-const MAX_PREFIX: usize = Tags::MOST * vlan::LEN + 2 + ipv6::HEADER + udp::HEADER + 24;
+const MAX_PREFIX: usize = Tags::MAX * vlan::LEN + 2 + ipv6::HEADER + udp::HEADER + 24;
 /// Time to live, hop limit.
 const TTL: u8 = 64;
 
@@ -51,7 +51,7 @@ pub struct Encap {
 
 /// What fields of an encapsulation depend on the packet. Without an outer IP header, only the MACs count.
 #[derive(Clone, Copy, Debug)]
-pub struct Around {
+pub struct OuterFields {
     /// Ethernet destination and source.
     pub macs: [u8; MACS],
     /// Outer IP address, of the same family as the encapsulation.
@@ -180,7 +180,7 @@ impl Encap {
     }
 
     /// Writes it around a flow's frame, before which `overhead` bytes were left: over these, and over what the frame is cut of.
-    pub fn write(&self, frame: &mut [u8], around: &Around) {
+    pub fn write(&self, frame: &mut [u8], around: &OuterFields) {
         let end = self.end();
         // The frame's EtherType may be where the prefix is to be written.
         let ethertype = if self.ethertype > 0 { be16(frame, self.overhead() + MACS) } else { 0 };
@@ -213,14 +213,14 @@ impl Encap {
 
     /// The outer headers of IP, and of UDP if it is over that. The checksum of UDP is 0 over IPv4 (RFC 768), and computed over IPv6,
     /// where not every receiver takes a 0 (RFC 6935).
-    fn write_outer(&self, packet: &mut [u8], around: &Around) {
+    fn write_outer(&self, packet: &mut [u8], around: &OuterFields) {
         let (ip, body) = packet.split_at_mut(usize::from(self.ip));
         let len = body.len();
         let mut datagram = if self.protocol == UDP { body.split_first_chunk_mut::<{ udp::HEADER }>() } else { None };
         if let Some((header, message)) = &mut datagram {
             udp::write_unsummed(header, around.ports, message.len());
         }
-        let (Around { source, destination, traffic_class, flow_label, .. }, protocol) = (*around, self.protocol);
+        let (OuterFields { source, destination, traffic_class, flow_label, .. }, protocol) = (*around, self.protocol);
         if let (Some(source), Some(destination)) = (source.as_v4(), destination.as_v4()) {
             let Some(ip) = ip.first_chunk_mut() else { return };
             // Not to be fragmented, and so in no need of an identification (RFC 6864 section 4).
@@ -255,13 +255,13 @@ mod tests {
     use super::*;
     use crate::{Headers, checksum::fold, gre, headers::samples, ip::is_right, mpls};
 
-    fn around(source: Address, destination: Address) -> Around {
+    fn around(source: Address, destination: Address) -> OuterFields {
         let ports = (0xc123, 4789);
         let macs = [9; MACS];
-        Around { macs, source, destination, ports, id: 0x0001_0200, traffic_class: 0x28, flow_label: 7 }
+        OuterFields { macs, source, destination, ports, id: 0x0001_0200, traffic_class: 0x28, flow_label: 7 }
     }
 
-    fn encapsulated(encap: &Encap, frame: &[u8], around: &Around) -> Vec<u8> {
+    fn encapsulated(encap: &Encap, frame: &[u8], around: &OuterFields) -> Vec<u8> {
         let mut all = vec![0xee; encap.overhead()];
         all.extend(frame);
         if encap.carries == Carries::Ethertype {

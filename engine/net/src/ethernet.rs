@@ -81,7 +81,7 @@ pub fn macs(destination: Mac, source: Mac) -> [u8; MACS] {
 
 /// A frame around a payload, padded to the shortest length.
 pub fn build(destination: Mac, source: Mac, tags: Tags, ethertype: u16, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity((HEADER + Tags::MOST * vlan::LEN + payload.len()).max(MIN_LEN));
+    let mut bytes = Vec::with_capacity((HEADER + Tags::MAX * vlan::LEN + payload.len()).max(MIN_LEN));
     bytes.extend_from_slice(&destination);
     bytes.extend_from_slice(&source);
     bytes.extend(tags.as_slice().iter().flat_map(|tag| tag.bytes()));

@@ -10,9 +10,9 @@ use crate::{
     field::{be16, be32, put_be16},
     ip::{Address, TCP, UDP},
     ipv4, ipv6,
-    offload::{Finish, leave_checksums},
+    offload::{OffloadRequest, prepare_checksums},
     packet::{Content, Packet},
-    tcp::{self, Head, Options, Segment, TIMESTAMPS},
+    tcp::{self, Options, Segment, SegmentHeader, TIMESTAMPS},
     udp::{self, Datagram},
 };
 
@@ -39,7 +39,14 @@ pub trait Family: Copy + Debug {
     /// up to 64 bits.
     fn verified_sum(header: &[u8]) -> Option<u64>;
     /// Writes the header of a packet with a payload of this many bytes. Gives the sum of its pseudo header.
-    fn write(below: &Below, ends: (Self::Ip, Self::Ip), header: &mut [u8], ecn: u8, protocol: u8, len: usize) -> u64;
+    fn write(
+        below: &LowerHeaders,
+        ends: (Self::Ip, Self::Ip),
+        header: &mut [u8],
+        ecn: u8,
+        protocol: u8,
+        len: usize,
+    ) -> u64;
 }
 
 /// IPv4.
@@ -110,7 +117,7 @@ impl Family for V4 {
 
     #[inline(always)]
     fn write(
-        below: &Below,
+        below: &LowerHeaders,
         (source, destination): (Bits, Bits),
         header: &mut [u8],
         ecn: u8,
@@ -119,7 +126,7 @@ impl Family for V4 {
     ) -> u64 {
         let Some(header) = header.first_chunk_mut() else { return 0 };
         let (source, destination) = (source.0, destination.0);
-        let Below { tos, ttl, id, .. } = *below;
+        let LowerHeaders { tos, ttl, id, .. } = *below;
         ipv4::Header { tos: tos | ecn, id, ttl, protocol, source, destination }.write(header, len)
     }
 }
@@ -159,7 +166,7 @@ impl Family for V6 {
 
     #[inline(always)]
     fn write(
-        below: &Below,
+        below: &LowerHeaders,
         (source, destination): (Address, Address),
         header: &mut [u8],
         ecn: u8,
@@ -174,7 +181,7 @@ impl Family for V6 {
 
 /// A plain packet of a family.
 #[derive(Clone, Copy, Debug)]
-pub struct Plain<F: Family, T> {
+pub struct FastPathPacket<F: Family, T> {
     /// IP address.
     pub source: F::Ip,
     /// IP address.
@@ -186,7 +193,7 @@ pub struct Plain<F: Family, T> {
     family: PhantomData<F>,
 }
 
-impl<'a, F: Family> Plain<F, Segment<'a>> {
+impl<'a, F: Family> FastPathPacket<F, Segment<'a>> {
     /// Reads a frame without FCS if it is a plain segment of TCP and its checksums are right, of which a device may have verified
     /// that of TCP; [`Packet::read`] reads all others.
     #[inline(always)]
@@ -213,7 +220,7 @@ impl<'a, F: Family> Plain<F, Segment<'a>> {
     }
 }
 
-impl<'a, F: Family> Plain<F, Datagram<'a>> {
+impl<'a, F: Family> FastPathPacket<F, Datagram<'a>> {
     /// Reads a frame without FCS if it is a plain datagram of UDP with a checksum, and its checksums are right.
     #[inline(always)]
     pub fn read_udp(frame: &'a [u8]) -> Option<Self> {
@@ -255,7 +262,7 @@ fn pseudo_le<F: Family>(ip: &[u8], protocol: u8, len: usize) -> Option<u64> {
     Some(with_carry(addresses, u64::from(u16::from(protocol).to_be()) + u64::from((len as u16).to_be())))
 }
 
-impl<F: Family, T> Plain<F, T> {
+impl<F: Family, T> FastPathPacket<F, T> {
     #[inline(always)]
     fn of(ip: &[u8], content: T) -> Self {
         let (source, destination) = F::addresses(ip);
@@ -294,7 +301,7 @@ pub fn ends<F: Family>(frame: &[u8]) -> Option<(F::Ip, F::Ip, u32, bool)> {
 
 /// The endpoints of a packet.
 #[derive(Clone, Copy, Debug)]
-pub enum Ends {
+pub enum Endpoints {
     /// IPv4 addresses.
     V4 {
         /// Address of the sender.
@@ -311,7 +318,7 @@ pub enum Ends {
     },
 }
 
-impl Ends {
+impl Endpoints {
     /// From one address to another of the same family.
     #[inline]
     pub fn of(source: Address, destination: Address) -> Self {
@@ -324,11 +331,11 @@ impl Ends {
 
 /// The headers below the transport of what a flow sends.
 #[derive(Clone, Copy, Debug)]
-pub struct Below {
+pub struct LowerHeaders {
     /// Ethernet destination and source.
     pub macs: [u8; 12],
     /// IP addresses.
-    pub ends: Ends,
+    pub ends: Endpoints,
     /// IPv4 type of service, IPv6 traffic class.
     pub tos: u8,
     /// Time to live, hop limit.
@@ -336,16 +343,16 @@ pub struct Below {
     /// IPv4 identification.
     pub id: u16,
     /// What the port's device completes.
-    pub finish: Finish,
+    pub finish: OffloadRequest,
 }
 
-impl Below {
+impl LowerHeaders {
     /// Bytes before the transport's header.
     #[inline]
     pub fn len(&self) -> usize {
         match self.ends {
-            Ends::V4 { .. } => ETHERNET + ipv4::HEADER,
-            Ends::V6 { .. } => ETHERNET + ipv6::HEADER,
+            Endpoints::V4 { .. } => ETHERNET + ipv4::HEADER,
+            Endpoints::V6 { .. } => ETHERNET + ipv6::HEADER,
         }
     }
 
@@ -358,10 +365,12 @@ impl Below {
     #[inline]
     fn write(&self, frame: &mut [u8], ecn: u8, protocol: u8, len: usize) -> u64 {
         match self.ends {
-            Ends::V4 { source, destination } => {
+            Endpoints::V4 { source, destination } => {
                 self.write_of::<V4>((Bits(source), Bits(destination)), frame, ecn, protocol, len)
             }
-            Ends::V6 { source, destination } => self.write_of::<V6>((source, destination), frame, ecn, protocol, len),
+            Endpoints::V6 { source, destination } => {
+                self.write_of::<V6>((source, destination), frame, ecn, protocol, len)
+            }
         }
     }
 
@@ -375,23 +384,29 @@ impl Below {
 
     /// Writes the headers of a TCP segment whose data, `data` bytes with this sum, is or will be behind them. The frame
     /// holds all of it.
-    pub fn write_tcp(&self, frame: &mut [u8], head: &Head, options: &Options, (data, data_sum): (usize, u16)) {
+    pub fn write_tcp(&self, frame: &mut [u8], head: &SegmentHeader, options: &Options, (data, data_sum): (usize, u16)) {
         let (below, at, len) = (self.len(), self.len() + tcp::HEADER, options.len());
         let sum = options.write(&mut frame[at..at + len]) + u64::from(data_sum);
         let pseudo = self.write(frame, head.ecn, TCP, tcp::HEADER + len + data);
         if let Some(fixed) = frame[below..].first_chunk_mut() {
             head.write(fixed, len, pseudo + sum);
         }
-        if self.finish != Finish::Nothing {
+        if self.finish != OffloadRequest::Nothing {
             let packet = &mut frame[ETHERNET..];
-            leave_checksums(packet, below - ETHERNET, self.finish, true, pseudo, tcp::HEADER + len + data);
+            prepare_checksums(packet, below - ETHERNET, self.finish, true, pseudo, tcp::HEADER + len + data);
         }
     }
 
     /// Writes the headers of a TCP segment with timestamps (value and echo) as its only option, if any, as nearly all segments have.
     #[inline(always)]
-    pub fn write_plain(&self, frame: &mut [u8], head: &Head, timestamps: Option<(u32, u32)>, data: (usize, u16)) {
-        match timestamps.filter(|_| self.finish == Finish::Nothing) {
+    pub fn write_plain(
+        &self,
+        frame: &mut [u8],
+        head: &SegmentHeader,
+        timestamps: Option<(u32, u32)>,
+        data: (usize, u16),
+    ) {
+        match timestamps.filter(|_| self.finish == OffloadRequest::Nothing) {
             Some((value, echo)) => self.write_words(frame, head, [TIMESTAMPS, value, echo], data),
             None => self.write_rare(frame, *head, Options { timestamps, ..Options::default() }, data),
         }
@@ -399,8 +414,8 @@ impl Below {
 
     /// Writes the headers of a SYN, which is all of its packet.
     #[inline(always)]
-    pub fn write_syn(&self, frame: &mut [u8], head: &Head, options: &Options) {
-        match options.usual_of_syn().filter(|_| self.finish == Finish::Nothing) {
+    pub fn write_syn(&self, frame: &mut [u8], head: &SegmentHeader, options: &Options) {
+        match options.usual_of_syn().filter(|_| self.finish == OffloadRequest::Nothing) {
             Some(words) => self.write_words(frame, head, words, (0, 0)),
             None => self.write_rare(frame, *head, *options, (0, 0)),
         }
@@ -409,18 +424,24 @@ impl Below {
     /// `write_tcp` for a caller in which it is inlined, and rare. By values: a reference to what the caller has would keep that in memory,
     /// not in registers, for all that it writes otherwise.
     #[inline(never)]
-    fn write_rare(self, frame: &mut [u8], head: Head, options: Options, data: (usize, u16)) {
+    fn write_rare(self, frame: &mut [u8], head: SegmentHeader, options: Options, data: (usize, u16)) {
         self.write_tcp(frame, &head, &options, data);
     }
 
     /// Writes the headers of a segment whose options are these words of 32 bits, where nothing is left to the device.
     #[inline(always)]
-    fn write_words<const N: usize>(&self, frame: &mut [u8], head: &Head, options: [u32; N], data: (usize, u16)) {
+    fn write_words<const N: usize>(
+        &self,
+        frame: &mut [u8],
+        head: &SegmentHeader,
+        options: [u32; N],
+        data: (usize, u16),
+    ) {
         match self.ends {
-            Ends::V4 { source, destination } => {
+            Endpoints::V4 { source, destination } => {
                 self.write_words_of::<V4, N>((Bits(source), Bits(destination)), frame, head, options, data);
             }
-            Ends::V6 { source, destination } => {
+            Endpoints::V6 { source, destination } => {
                 self.write_words_of::<V6, N>((source, destination), frame, head, options, data);
             }
         }
@@ -431,7 +452,7 @@ impl Below {
         &self,
         ends: (F::Ip, F::Ip),
         frame: &mut [u8],
-        head: &Head,
+        head: &SegmentHeader,
         options: [u32; N],
         (data, data_sum): (usize, u16),
     ) {
@@ -453,8 +474,8 @@ impl Below {
         let Some(header) = frame[below..].first_chunk_mut() else { return };
         udp::write_unsummed(header, ports, data);
         udp::complete(header, pseudo + u64::from(data_sum));
-        if self.finish != Finish::Nothing {
-            leave_checksums(&mut frame[ETHERNET..], below - ETHERNET, self.finish, false, pseudo, len);
+        if self.finish != OffloadRequest::Nothing {
+            prepare_checksums(&mut frame[ETHERNET..], below - ETHERNET, self.finish, false, pseudo, len);
         }
     }
 }
@@ -472,11 +493,11 @@ mod tests {
             mss: Option<u16>, window_scale in prop::option::of(0u8..15), sack_permitted: bool, timestamps: Option<(u32, u32)>,
         ) {
             let address = |bits: u128| if v6 { Address(bits | 1 << 127) } else { Address::v4(bits as u32) };
-            let finish = [Finish::Nothing, Finish::Checksums, Finish::Segments][finish];
-            let ends = Ends::of(address(addresses[0]), address(addresses[1]));
-            let below = Below { macs: *b"abcdefghijkl", ends, tos: 4, ttl: 9, id: 7, finish };
+            let finish = [OffloadRequest::Nothing, OffloadRequest::Checksums, OffloadRequest::Segments][finish];
+            let ends = Endpoints::of(address(addresses[0]), address(addresses[1]));
+            let below = LowerHeaders { macs: *b"abcdefghijkl", ends, tos: 4, ttl: 9, id: 7, finish };
             let ((seq, ack, window), data) = (numbers, (usize::from(data.0), data.1));
-            let head = Head { source_port: 1, destination_port: 2, seq, ack, flags, window, ecn: 1 };
+            let head = SegmentHeader { source_port: 1, destination_port: 2, seq, ack, flags, window, ecn: 1 };
             // Without a maximum segment size nothing else is offered.
             let (window_scale, sack_permitted) = (window_scale.filter(|_| mss.is_some()), sack_permitted && mss.is_some());
             let syn = Options { mss, window_scale, sack_permitted, timestamps, ..Options::default() };
@@ -492,7 +513,7 @@ mod tests {
                 written(&|frame| below.write_plain(frame, &head, timestamps, data)),
                 written(&|frame| below.write_tcp(frame, &head, &plain, data))
             );
-            if finish == Finish::Nothing {
+            if finish == OffloadRequest::Nothing {
                 let Ok(Packet { content: Content::Tcp(s), .. }) = Packet::read(&frame) else { panic!("it is a segment") };
                 let Options { mss, window_scale, sack_permitted, timestamps, .. } = s.options();
                 prop_assert_eq!(s.offers(), Offers { mss, window_scale, sack_permitted, timestamps });

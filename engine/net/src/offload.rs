@@ -13,7 +13,7 @@ use crate::{
 
 /// What is left of a frame for its port's device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Finish {
+pub enum OffloadRequest {
     /// Nothing: the frame is complete.
     #[default]
     Nothing,
@@ -25,7 +25,7 @@ pub enum Finish {
 
 /// Where the layers of a frame end, for a device that finishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layers {
+pub struct HeaderLengths {
     /// Bytes of the Ethernet header with tags.
     pub l2: u8,
     /// Bytes of the IP header.
@@ -41,15 +41,22 @@ pub struct Layers {
 /// Leaves the checksums of a packet of TCP (else UDP), whose IP header of this many bytes it begins with, to the device. `pseudo` is
 /// the sum of its pseudo header, of which `len` is the length.
 #[inline(never)]
-pub(crate) fn leave_checksums(packet: &mut [u8], header: usize, finish: Finish, tcp: bool, pseudo: u64, len: usize) {
+pub(crate) fn prepare_checksums(
+    packet: &mut [u8],
+    header: usize,
+    finish: OffloadRequest,
+    tcp: bool,
+    pseudo: u64,
+    len: usize,
+) {
     if header == ipv4::HEADER {
         put_be16(packet, ipv4::CHECKSUM, 0);
     }
-    let sum = if finish == Finish::Segments { pseudo - len as u64 } else { pseudo };
+    let sum = if finish == OffloadRequest::Segments { pseudo - len as u64 } else { pseudo };
     put_be16(packet, header + if tcp { tcp::CHECKSUM } else { udp::CHECKSUM }, fold(sum));
 }
 
-impl Layers {
+impl HeaderLengths {
     /// Lengths of a frame's headers; none if its first IP header carries neither TCP nor UDP.
     pub fn of(frame: &[u8]) -> Option<Self> {
         let headers = Headers::find(frame)?;

@@ -12,11 +12,11 @@ use crate::{
 pub use crate::{
     checksum::joined,
     ethernet::HEADER as ETHERNET,
-    fast::{Below, Ends, Plain},
+    fast::{Endpoints, FastPathPacket, LowerHeaders},
     icmp::{Error, ErrorKind},
     ip::Address,
     reject::Reject,
-    tcp::{HEADER as TCP_HEADER, Head, Offers, Options, SACK_BLOCKS, Segment, TIMESTAMPS_LEN, flag},
+    tcp::{HEADER as TCP_HEADER, Offers, Options, SACK_BLOCKS, Segment, SegmentHeader, TIMESTAMPS_LEN, flag},
     udp::{Datagram, HEADER as UDP_HEADER},
 };
 

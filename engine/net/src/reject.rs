@@ -4,7 +4,7 @@
 /// Why a frame is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reject {
-    /// It is no TCP, UDP or ICMP error over IP.
+    /// The frame has no TCP, UDP or ICMP error over IP.
     Other,
     /// Shorter than its headers say.
     Truncated,

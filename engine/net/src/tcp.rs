@@ -318,7 +318,7 @@ impl Options {
 /// The header of a segment to send.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "as in `Segment`")]
-pub struct Head {
+pub struct SegmentHeader {
     pub source_port: u16,
     pub destination_port: u16,
     pub seq: u32,
@@ -329,7 +329,7 @@ pub struct Head {
     pub ecn: u8,
 }
 
-impl Head {
+impl SegmentHeader {
     /// Writes everything before this many bytes of options; `sum` is of all else that the checksum covers.
     #[inline(always)]
     pub(crate) fn write(&self, fixed: &mut [u8; HEADER], options: usize, sum: u64) {

@@ -55,17 +55,17 @@ impl Tag {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tags {
     /// The first `len`; all others are the default.
-    tags: [Tag; Self::MOST],
+    tags: [Tag; Self::MAX],
     len: u8,
 }
 
 impl Tags {
     /// Maximum number of tags: a provider's and a customer's (IEEE 802.1ad).
-    pub const MOST: usize = 2;
+    pub const MAX: usize = 2;
     /// Frames are untagged.
-    pub const NONE: Self = Self { tags: [Tag { ethertype: 0, vlan: 0 }; Self::MOST], len: 0 };
+    pub const NONE: Self = Self { tags: [Tag { ethertype: 0, vlan: 0 }; Self::MAX], len: 0 };
 
-    /// These tags; none if there are more than [`Tags::MOST`].
+    /// These tags; none if there are more than [`Tags::MAX`].
     pub fn new(tags: &[Tag]) -> Option<Self> {
         let mut all = Self::NONE;
         all.tags.get_mut(..tags.len())?.copy_from_slice(tags);
@@ -73,7 +73,7 @@ impl Tags {
         Some(all)
     }
 
-    /// The tags of a frame; none if it has more than [`Tags::MOST`]. A frame whose only tag is a customer's with a priority alone is
+    /// The tags of a frame; none if it has more than [`Tags::MAX`]. A frame whose only tag is a customer's with a priority alone is
     /// untagged (IEEE 802.1Q).
     #[inline]
     pub fn of(frame: &[u8]) -> Option<Self> {

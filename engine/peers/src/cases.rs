@@ -16,7 +16,7 @@ use crate::{
 /// Bytes of a response.
 const BYTES: u64 = 100_000;
 /// Goodput of ours is to be at least this much of the kernel's.
-const LEAST_SHARE: f64 = 0.75;
+const MIN_SHARE: f64 = 0.75;
 
 /// Set of trials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -254,8 +254,8 @@ impl Comparison {
         let ratios = ours.iter().zip(&kernels).map(|(ours, kernel)| ours.goodput / kernel.goodput).collect();
         let (ours, kernel) = (average(&ours), average(&kernels));
         let ratio = ours.goodput / kernel.goodput;
-        if ratio.is_nan() || ratio < LEAST_SHARE {
-            let missed = format!("goodput is {ratio:.2} of the kernel's, less than {LEAST_SHARE}");
+        if ratio.is_nan() || ratio < MIN_SHARE {
+            let missed = format!("goodput is {ratio:.2} of the kernel's, less than {MIN_SHARE}");
             match floors {
                 Floors::Fail => faults.push(format!("{missed} (BENCH_FLOORS=warn only warns)")),
                 Floors::Warn => eprintln!("warning: {}: {missed}", self.name),
@@ -270,7 +270,7 @@ impl Comparison {
             kernel,
             ratio,
             ratios,
-            least: LEAST_SHARE,
+            least: MIN_SHARE,
             faults,
         })
     }

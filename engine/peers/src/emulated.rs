@@ -25,7 +25,7 @@ use spate_stateful::{
     pool::Order,
     program::Until,
     tcp,
-    tuples::{Dealing, Share},
+    tuples::{Sharding, Share},
 };
 
 use crate::{
@@ -162,7 +162,8 @@ impl Engine {
         let (clock, seed) = (Instant::now(), u128::from(std::process::id()));
         let share = Share { worker: 0, workers: 1 };
         let owned = Box::new(|_, _, _: &_| true);
-        let mut emulation = Emulation::new(Arc::new(scenario), share, Dealing::ByNumber, owned, &[self.link], seed, 1)?;
+        let mut emulation =
+            Emulation::new(Arc::new(scenario), share, Sharding::ByNumber, owned, &[self.link], seed, 1)?;
         let sides = [true, false].map(|client| Arc::clone(emulation.counters(0, client)));
         let (out, records) = RingBuffer::new(FLOWS);
         emulation.record(Recorder { one_in: 1, out });
@@ -352,7 +353,7 @@ impl Worker {
             }
         }
         self.emulation.give_up();
-        self.emulation.cut();
+        self.emulation.abort();
         self.left.flows = self.emulation.flows();
         self.left.missed = self.socket.missed()?;
         Ok(self.left)

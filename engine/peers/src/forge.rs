@@ -7,8 +7,8 @@ use spate_net::{
     headers::{Headers, TCP},
 };
 use spate_stateful::{
-    Finish,
-    packet::{Below, Content, ETHERNET, Ends, Head, Options, Packet, Segment, TCP_HEADER, flag},
+    OffloadRequest,
+    packet::{Content, ETHERNET, Endpoints, LowerHeaders, Options, Packet, Segment, SegmentHeader, TCP_HEADER, flag},
 };
 
 use crate::namespaces::{Family, ROUTER};
@@ -110,15 +110,15 @@ pub fn reset(frame: &[u8], aim: Aim) -> Option<Vec<u8>> {
     let mut macs = [0; 12];
     macs[..6].copy_from_slice(&frame[6..12]);
     macs[6..].copy_from_slice(&frame[..6]);
-    let below = Below {
+    let below = LowerHeaders {
         macs,
-        ends: Ends::of(packet.destination, packet.source),
+        ends: Endpoints::of(packet.destination, packet.source),
         tos: 0,
         ttl: 64,
         id: 0,
-        finish: Finish::Nothing,
+        finish: OffloadRequest::Nothing,
     };
-    let head = Head {
+    let head = SegmentHeader {
         source_port: destination_port,
         destination_port: source_port,
         seq: ack.wrapping_add(aim.offset()),
@@ -146,11 +146,11 @@ mod tests {
 
     fn segment(family: Family, data: usize) -> Vec<u8> {
         let [source, destination] = [1, 2].map(|n| Address::from(family.of([10, 9, 0, n])));
-        let ends = Ends::of(source, destination);
-        let below = Below { macs: [2; 12], ends, tos: 0, ttl: 64, id: 7, finish: Finish::Nothing };
+        let ends = Endpoints::of(source, destination);
+        let below = LowerHeaders { macs: [2; 12], ends, tos: 0, ttl: 64, id: 7, finish: OffloadRequest::Nothing };
         let mut frame = vec![0; below.len() + TCP_HEADER + data];
         let (source_port, destination_port, flags) = (80, 1024, flag::ACK);
-        let head = Head { source_port, destination_port, seq: 7000, ack: 500, flags, window: 9, ecn: 0 };
+        let head = SegmentHeader { source_port, destination_port, seq: 7000, ack: 500, flags, window: 9, ecn: 0 };
         below.write_tcp(&mut frame, &head, &Options::default(), (data, 0));
         frame
     }

@@ -2,7 +2,7 @@
 //! How long connections took.
 use serde::Serialize;
 
-/// How long connections took, in seconds.
+/// Durations of connections, in seconds.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Times {
     pub mean: f64,

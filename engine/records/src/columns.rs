@@ -13,7 +13,7 @@ use parquet::{
 };
 use spate_stateful::Record;
 
-use crate::About;
+use crate::FileInfo;
 
 /// In the order in which `Rows::write` writes them.
 const SCHEMA: &str = "message record {
@@ -40,7 +40,7 @@ const SCHEMA: &str = "message record {
 }";
 
 /// Columns whose values are the same few.
-pub(crate) const FEW_VALUES: [&str; 5] = ["run", "template", "side", "protocol", "end_reason"];
+pub(crate) const DICTIONARY_COLUMNS: [&str; 5] = ["run", "template", "side", "protocol", "end_reason"];
 
 /// The schema of a file.
 ///
@@ -67,8 +67,8 @@ impl Optional {
 
 /// Records by column, until they are written.
 pub(crate) struct Rows {
-    /// `FEW_VALUES`.
-    few: [Vec<ByteArray>; FEW_VALUES.len()],
+    /// `DICTIONARY_COLUMNS`.
+    few: [Vec<ByteArray>; DICTIONARY_COLUMNS.len()],
     flow: Vec<i64>,
     /// Local and remote.
     addresses: [Vec<ByteArray>; 2],
@@ -107,7 +107,7 @@ impl Rows {
         self.flow.len()
     }
 
-    pub(crate) fn add(&mut self, record: &Record, about: &About) {
+    pub(crate) fn add(&mut self, record: &Record, about: &FileInfo) {
         let (run, templates) = self.known.get_or_insert_with(|| {
             let text = |text: &String| ByteArray::from(text.as_str());
             (text(&about.run), about.templates.iter().map(text).collect())

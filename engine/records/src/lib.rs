@@ -37,7 +37,7 @@ use parquet::{
 };
 use spate_stateful::Record;
 
-use columns::{FEW_VALUES, Rows};
+use columns::{DICTIONARY_COLUMNS, Rows};
 
 pub use parquet::errors::ParquetError;
 pub use reading::{Reading, Value};
@@ -51,7 +51,7 @@ pub const VERSION: &str = "1";
 
 /// What all records of a file have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct About {
+pub struct FileInfo {
     /// The run's name.
     pub run: String,
     /// Names of templates, by their index in records.
@@ -101,7 +101,7 @@ pub struct RecordFile {
     partial: PathBuf,
     /// The writer; none when the file is finished.
     writer: Option<SerializedFileWriter<fs::File>>,
-    about: About,
+    about: FileInfo,
     rows: Rows,
     /// Bytes up to the last whole row group and its note, and records in them.
     whole: (u64, u64),
@@ -115,7 +115,7 @@ impl RecordFile {
     ///
     /// # Errors
     /// If there is such a file, or it cannot be made.
-    pub fn create(path: &Path, about: About, most: u64) -> Result<Self, Error> {
+    pub fn create(path: &Path, about: FileInfo, most: u64) -> Result<Self, Error> {
         let mut partial = path.as_os_str().to_owned();
         partial.push(PARTIAL);
         let partial = PathBuf::from(partial);
@@ -249,7 +249,7 @@ fn properties() -> WriterProperties {
         .set_dictionary_enabled(false)
         .set_encoding(Encoding::PLAIN)
         .set_statistics_enabled(EnabledStatistics::Chunk);
-    FEW_VALUES
+    DICTIONARY_COLUMNS
         .iter()
         .fold(plain, |properties, column| properties.set_column_dictionary_enabled(ColumnPath::from(*column), true))
         .build()

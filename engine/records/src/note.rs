@@ -23,7 +23,7 @@ const HEAD: u64 = 4;
 /// The length and the magic.
 const TAIL: usize = 8;
 /// Maximum length of a note.
-const LONGEST: usize = 1 << 20;
+const MAX_NOTE_BYTES: usize = 1 << 20;
 /// Bytes that are searched at once.
 const WINDOW: usize = 1 << 16;
 
@@ -101,7 +101,8 @@ fn ending_at(file: &mut File, end: u64) -> io::Result<Option<Note>> {
         return Ok(None);
     }
     let len = u32::from_le_bytes(*len);
-    let Some(start) = tail.checked_sub(len.into()).filter(|start| *start > HEAD && len as usize <= LONGEST) else {
+    let Some(start) = tail.checked_sub(len.into()).filter(|start| *start > HEAD && len as usize <= MAX_NOTE_BYTES)
+    else {
         return Ok(None);
     };
     read(file, start, tail, &mut bytes)?;

@@ -11,14 +11,14 @@ use parquet::{
     file::reader::{FileReader, SerializedFileReader},
     record::Field,
 };
-use spate_records::{About, Error, PARTIAL, ROW_GROUP, Reading, RecordFile, Value};
+use spate_records::{Error, FileInfo, PARTIAL, ROW_GROUP, Reading, RecordFile, Value};
 use spate_stateful::{Address, End, Record, Tuple};
 
 /// Some time in 2023.
 const START: u64 = 1_700_000_000_000_000_000;
 
-fn about() -> About {
-    About { run: "r1".into(), templates: vec!["web".into(), "dns".into()], one_in: 3 }
+fn about() -> FileInfo {
+    FileInfo { run: "r1".into(), templates: vec!["web".into(), "dns".into()], one_in: 3 }
 }
 
 fn record(number: u64) -> Record {

@@ -7,10 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use crate::{Gap, Half, Held, HeldTape, Player, Problem, ReadError, Rewrite, Survey, seal::Seal};
+use crate::{Gap, Half, Held, HeldTape, Player, Problem, ReadError, Rewrite, Survey, checksum_fixup::ChecksumFixup};
 
 /// Files up to this length are held in memory.
-pub const LONGEST_HELD: u64 = 8 << 20;
+pub const MAX_PRELOADED_BYTES: u64 = 8 << 20;
 
 /// A capture that was read once and can be sent.
 #[derive(Clone, Debug)]
@@ -57,12 +57,12 @@ impl Capture {
         check: impl FnMut(&[u8]) -> Result<(), String>,
     ) -> Result<Self, ReadError> {
         let (mut file, len) = open(path)?;
-        if len > LONGEST_HELD {
+        if len > MAX_PRELOADED_BYTES {
             let survey = Survey::of(file, half, rewrite, check)?;
             return Ok(Self { survey, source: Source::File { path: path.to_owned(), half } });
         }
         let mut bytes = Vec::new();
-        Read::by_ref(&mut file).take(LONGEST_HELD).read_to_end(&mut bytes).map_err(|e| unreadable(&e))?;
+        Read::by_ref(&mut file).take(MAX_PRELOADED_BYTES).read_to_end(&mut bytes).map_err(|e| unreadable(&e))?;
         Self::of_bytes(&bytes, gap, half, rewrite, check)
     }
 }
@@ -111,7 +111,7 @@ impl Tape {
 
     /// Writes the next packet into `frame`; returns its distance from the one before, and what is left to seal; none when
     /// all is played.
-    pub fn next(&mut self, frame: &mut Vec<u8>) -> Result<Option<(u64, Seal)>, ReadError> {
+    pub fn next(&mut self, frame: &mut Vec<u8>) -> Result<Option<(u64, ChecksumFixup)>, ReadError> {
         match &mut self.0 {
             Kind::Held(tape) => {
                 let Some((gap, len)) = tape.peek() else { return Ok(None) };
@@ -125,9 +125,9 @@ impl Tape {
                     .check(bytes)
                     .map_err(|why| ReadError { packet: player.packets_read(), problem: Problem::Refused(why) })?;
                 std::mem::swap(frame, bytes);
-                let seal = rewrite.write(*number, frame);
+                let fixup = rewrite.write(*number, frame);
                 *number += 1;
-                Ok(Some((gap, seal)))
+                Ok(Some((gap, fixup)))
             }
         }
     }

@@ -8,7 +8,7 @@ pub const MAX_FRAME_LEN: usize = 9230;
 /// LINKTYPE_ETHERNET.
 pub(crate) const LINK_ETHERNET: u32 = 1;
 /// Longest packet that is read at all: what libpcap takes (MAXIMUM_SNAPLEN).
-pub(crate) const LONGEST_CAPTURED: u32 = 262_144;
+pub(crate) const MAX_CAPTURED_BYTES: u32 = 262_144;
 
 /// A packet as it is in a file of some format.
 pub(crate) struct Found {

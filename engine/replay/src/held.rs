@@ -4,8 +4,8 @@ use std::{io::Cursor, sync::Arc};
 
 use crate::{
     Gap, Half, ReadError, Reader, Rewrite,
+    checksum_fixup::ChecksumFixup,
     player::{Gaps, after_the_first},
-    seal::Seal,
     survey::{Survey, Surveyor},
 };
 
@@ -23,7 +23,7 @@ struct Packet {
     start: usize,
     len: usize,
     gap: u64,
-    seal: Seal,
+    fixup: ChecksumFixup,
 }
 
 /// A held capture being played.
@@ -65,8 +65,8 @@ impl Held {
                 continue;
             }
             let constant = rewrite.is_constant();
-            let seal = if constant { rewrite.write(0, &mut frame) } else { Seal::NOTHING };
-            packets.push(Packet { start: all.len(), len: frame.len(), gap: std::mem::take(&mut distance), seal });
+            let fixup = if constant { rewrite.write(0, &mut frame) } else { ChecksumFixup::NOTHING };
+            packets.push(Packet { start: all.len(), len: frame.len(), gap: std::mem::take(&mut distance), fixup });
             all.extend_from_slice(&frame);
         }
         let survey = surveyor.end()?;
@@ -112,15 +112,15 @@ impl HeldTape {
     /// # Panics
     /// If it is not as long, or all is played.
     #[inline]
-    pub fn take(&mut self, frame: &mut [u8]) -> Seal {
+    pub fn take(&mut self, frame: &mut [u8]) -> ChecksumFixup {
         let packet = self.held.packets[self.at];
         frame.copy_from_slice(&self.held.bytes[packet.start..packet.start + packet.len]);
-        let seal = match &mut self.rewrite {
+        let fixup = match &mut self.rewrite {
             Some(rewrite) => rewrite.write(self.number, frame),
-            None => packet.seal,
+            None => packet.fixup,
         };
         self.skip();
-        seal
+        fixup
     }
 
     /// Skips the packet that `peek` returned.

@@ -3,7 +3,7 @@
 //!
 //! [`Reader`] reads pcap and pcapng from anything that can be read, a packet at a time, so that files of any size need
 //! little memory. [`Capture`] has looked through one and says whether it can be sent; [`Tape`] and [`HeldTape`] play it,
-//! as often as requested, all its packets or those of one [`Half`], with what [`Rewrite`] writes into them; [`Tempo`] says when each
+//! as often as requested, all its packets or those of one [`Half`], with what [`Rewrite`] writes into them; [`Pacer`] says when each
 //! is due. [`Session`] is what the applications of a capture said to each other.
 //!
 //! ```
@@ -25,28 +25,28 @@
 mod bytes;
 mod capture;
 mod captured;
+mod checksum_fixup;
 mod half;
 mod held;
+mod pacer;
 mod pcap;
 mod pcapng;
 mod player;
 mod problem;
 mod reader;
 mod rewrite;
-mod seal;
 pub mod session;
 mod survey;
-mod tempo;
 
-pub use capture::{Capture, LONGEST_HELD, Source, Tape};
+pub use capture::{Capture, MAX_PRELOADED_BYTES, Source, Tape};
 pub use captured::{MAX_FRAME_LEN, MIN_FRAME_LEN};
+pub use checksum_fixup::ChecksumFixup;
 pub use half::{Half, SplitBy};
 pub use held::{Held, HeldTape};
+pub use pacer::{Pacer, Speed};
 pub use player::{Gap, Player};
 pub use problem::{Problem, ReadError};
 pub use reader::Reader;
 pub use rewrite::{Changes, Rewrite};
-pub use seal::Seal;
 pub use session::Session;
 pub use survey::Survey;
-pub use tempo::{Speed, Tempo};

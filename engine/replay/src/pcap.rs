@@ -4,7 +4,7 @@ use std::io::Read;
 
 use crate::{
     bytes::{Order, Source},
-    captured::{Found, LINK_ETHERNET, LONGEST_CAPTURED},
+    captured::{Found, LINK_ETHERNET, MAX_CAPTURED_BYTES},
     problem::Problem,
 };
 
@@ -51,7 +51,7 @@ impl Pcap {
         }
         let word = |at| self.order.u32_at(&header, at);
         let (len, original_len) = (word(8), word(12));
-        if len > LONGEST_CAPTURED {
+        if len > MAX_CAPTURED_BYTES {
             return Err(Problem::Length(len));
         }
         frame.resize(len as usize, 0);

@@ -5,7 +5,7 @@ use std::io::Read;
 
 use crate::{
     bytes::{Order, Source},
-    captured::{Found, LINK_ETHERNET, LONGEST_CAPTURED},
+    captured::{Found, LINK_ETHERNET, MAX_CAPTURED_BYTES},
     problem::Problem,
 };
 
@@ -21,9 +21,9 @@ const TIME_RESOLUTION: u16 = 9;
 const TIME_OFFSET: u16 = 14;
 const FCS_LENGTH: u16 = 13;
 /// Longest block that is read: a packet with its options.
-const LONGEST_BLOCK: u32 = LONGEST_CAPTURED + (1 << 20);
+const MAX_BLOCK_BYTES: u32 = MAX_CAPTURED_BYTES + (1 << 20);
 /// Interfaces of a section.
-const MOST_INTERFACES: usize = 1024;
+const MAX_INTERFACES: usize = 1024;
 
 /// State of reading a pcapng file.
 pub(crate) struct Pcapng {
@@ -62,7 +62,7 @@ impl Pcapng {
         let order = [Order::Little, Order::Big].into_iter().find(|order| order.u32(magic) == BYTE_ORDER);
         self.order = order.ok_or(Problem::Block)?;
         let length = self.order.u32(length);
-        if length < 28 || !length.is_multiple_of(4) || length > LONGEST_BLOCK {
+        if length < 28 || !length.is_multiple_of(4) || length > MAX_BLOCK_BYTES {
             return Err(Problem::Block);
         }
         let version: [u8; 2] = source.take()?;
@@ -100,7 +100,7 @@ impl Pcapng {
                 source.skip(u64::from(body) + 4)?;
                 continue;
             }
-            if length > LONGEST_BLOCK {
+            if length > MAX_BLOCK_BYTES {
                 return Err(Problem::Length(length));
             }
             let mut block = std::mem::take(&mut self.block);
@@ -127,7 +127,7 @@ impl Pcapng {
     }
 
     fn interface(&mut self, block: &[u8]) -> Result<(), Problem> {
-        if block.len() < 8 || self.interfaces.len() == MOST_INTERFACES {
+        if block.len() < 8 || self.interfaces.len() == MAX_INTERFACES {
             return Err(Problem::Block);
         }
         let mut interface = Interface {
@@ -181,7 +181,7 @@ impl Pcapng {
         }
         let ticks = u64::from(word(4)) << 32 | u64::from(word(8));
         let bytes = block.get(20..20 + word(12) as usize).ok_or(Problem::Length(word(12)))?;
-        if bytes.len() > LONGEST_CAPTURED as usize {
+        if bytes.len() > MAX_CAPTURED_BYTES as usize {
             return Err(Problem::Length(word(12)));
         }
         frame.clear();

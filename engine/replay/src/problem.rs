@@ -8,7 +8,7 @@ use crate::captured::MAX_FRAME_LEN;
 pub struct ReadError {
     /// The packet's number, from 1; 0 is the file's header.
     pub packet: u64,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: Problem,
 }
 
@@ -16,7 +16,7 @@ fn place(packet: u64) -> String {
     if packet == 0 { String::new() } else { format!("packet {packet}: ") }
 }
 
-/// What can be wrong with a capture.
+/// Problem of a capture.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The first bytes are no known ones.
@@ -25,7 +25,7 @@ pub enum Problem {
     /// A version of the format that this does not know.
     #[error("its format has version {0}, which is not known")]
     Version(u16),
-    /// Not Ethernet.
+    /// The link type is not Ethernet.
     #[error("its link type is {0}; only Ethernet (1) can be sent")]
     LinkType(u32),
     /// Frames end with their FCS.
@@ -34,7 +34,7 @@ pub enum Problem {
     /// The file ends where more must come.
     #[error("the file ends within it")]
     EndsWithin,
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("reading failed: {0}")]
     Io(String),
     /// A block of pcapng is broken.
@@ -55,7 +55,7 @@ pub enum Problem {
     /// Impossibly long.
     #[error("its length of {0} bytes is not possible: the file is broken")]
     Length(u32),
-    /// Only a part of it was captured.
+    /// Only a part of the packet was captured.
     #[error("only {captured} of its {original} bytes were captured: capture whole packets (tcpdump -s 0)")]
     Cut {
         /// Bytes there are.
@@ -66,7 +66,7 @@ pub enum Problem {
     /// Longer than a frame can be.
     #[error("it has {0} bytes; at most {MAX_FRAME_LEN} can be sent")]
     TooLong(usize),
-    /// Not even a header.
+    /// The packet is shorter than a header.
     #[error("it has {0} bytes, which is no Ethernet frame")]
     TooShort(usize),
     /// A time that 64 bits of nanoseconds since the epoch do not hold.
@@ -82,7 +82,7 @@ pub enum Problem {
         /// What they have in common.
         in_common: &'static str,
     },
-    /// It is a capture, but not for this purpose.
+    /// The capture does not suit this purpose.
     #[error("{0}")]
     Refused(String),
     /// A file without packets.

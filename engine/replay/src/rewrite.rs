@@ -13,7 +13,7 @@ use spate_stateless::{
     WorkerShare, Write, Writer,
 };
 
-use crate::seal::{self, Seal};
+use crate::checksum_fixup::{self, ChecksumFixup};
 
 const VALUE: usize = 8;
 
@@ -104,7 +104,7 @@ impl Rewrite {
     }
 
     /// Writes into packet `number`, which passed `check`. What is left is to seal it, with its trailer if it has one.
-    pub fn write(&mut self, number: u64, frame: &mut [u8]) -> Seal {
+    pub fn write(&mut self, number: u64, frame: &mut [u8]) -> ChecksumFixup {
         if let Some(values) = &mut self.values {
             let values = values.of(number);
             for write in &self.writes {
@@ -119,17 +119,17 @@ impl Rewrite {
         let end = frame.len();
         frame[end - trailer..].fill(0);
         let written = self.flow || self.mark.is_some() || self.values.is_some();
-        if self.fix_checksums && written { seal::fix(frame, trailer) } else { Seal::NOTHING }
+        if self.fix_checksums && written { checksum_fixup::fix(frame, trailer) } else { ChecksumFixup::NOTHING }
     }
 
     /// Writes the trailer of a packet that `write` made ready, if packets have one.
     #[inline]
-    pub fn seal(flow: bool, seal: Seal, trailer: Trailer, frame: &mut [u8]) {
+    pub fn fixup(flow: bool, fixup: ChecksumFixup, trailer: Trailer, frame: &mut [u8]) {
         if flow {
             let bytes = trailer.encode();
             let at = frame.len() - trailer::LEN;
             frame[at..].copy_from_slice(&bytes);
-            seal.close(frame, &bytes);
+            fixup.close(frame, &bytes);
         }
     }
 }

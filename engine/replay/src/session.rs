@@ -17,7 +17,7 @@ use crate::{Problem, ReadError, Reader, capture};
 use packet::{Flow, Packet};
 
 /// Bytes of applications in a session, at most: as plans hold them.
-pub const LONGEST_SESSION: usize = 128 << 20;
+pub const MAX_SESSION_BYTES: usize = 128 << 20;
 
 /// One session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Session {
     /// The port that the client spoke to.
     pub destination_port: u16,
     /// What was sent, in order. Over TCP sides take turns; over UDP each is a message.
-    pub said: Vec<Said>,
+    pub dialogue: Vec<Message>,
     /// How the session ended.
     pub end: End,
 }
@@ -43,7 +43,7 @@ pub enum Transport {
 
 /// Which side sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speaker {
+pub enum Sender {
     /// The side that sent the first packet.
     Client,
     /// The other.
@@ -52,9 +52,9 @@ pub enum Speaker {
 
 /// Bytes that one side sent before the other did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct Message {
     /// The sender.
-    pub by: Speaker,
+    pub by: Sender,
     /// Bytes that were sent; at least one.
     pub bytes: Vec<u8>,
     /// Number of its first packet, from 1.
@@ -69,17 +69,17 @@ pub enum End {
     /// The file ends before, or UDP, which has no end.
     Open,
     /// By FIN; this side sent its FIN first.
-    Closed(Speaker),
+    Closed(Sender),
     /// By RST of this side.
     Reset {
         /// The side that sent it.
-        by: Speaker,
+        by: Sender,
         /// The other had sent FIN before.
         closed: bool,
     },
 }
 
-impl Speaker {
+impl Sender {
     /// The other one.
     pub fn other(self) -> Self {
         match self {
@@ -101,11 +101,11 @@ impl Session {
         let Some((first, dialogue)) = sorter.found else {
             return Err(ReadError { packet: 0, problem: Problem::Empty });
         };
-        let (transport, (said, end)) = match dialogue {
+        let (transport, (dialogue, end)) = match dialogue {
             Dialogue::Tcp(tcp) => (Transport::Tcp, tcp.end().map_err(|(packet, why)| refused(packet, why))?),
-            Dialogue::Udp(udp) => (Transport::Udp, (udp.said, End::Open)),
+            Dialogue::Udp(udp) => (Transport::Udp, (udp.dialogue, End::Open)),
         };
-        Ok(Self { transport, destination_port: first.destination.1, said, end })
+        Ok(Self { transport, destination_port: first.destination.1, dialogue, end })
     }
 
     /// Reads a capture in a file.
@@ -141,9 +141,9 @@ impl Sorter {
             (packet.flow, dialogue)
         });
         let by = if packet.flow == *first {
-            Speaker::Client
+            Sender::Client
         } else if packet.flow == first.back() {
-            Speaker::Server
+            Sender::Server
         } else {
             // Endpoints are not for an error message: the capture may be a Secret's.
             return Err(format!(

@@ -14,8 +14,8 @@ use std::{env, sync::Arc};
 
 use spate_net::checksum::{checksum, sum};
 use spate_stateful::{
-    Address, Client, Count, Cut, Hints, Instruction, Layers, Offloads, Payload, Pool, PortLink, Program, Protocol,
-    Received, Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool, pool::Order, tcp::Output,
+    Address, Client, Count, HeaderLengths, Hints, Instruction, Offloads, Payload, Pool, PortLink, Program, Protocol,
+    Received, Scenario, Segmentation, Server, Stack, Template, Tunables, Tuple, WeightedPool, pool::Order, tcp::Output,
 };
 
 const RESPONSE: u64 = 32 << 10;
@@ -36,15 +36,15 @@ impl Output for Frames {
         Some(&mut buffer[..len])
     }
 
-    fn leaves_checksums(&self) -> bool {
+    fn offloads_checksums(&self) -> bool {
         self.offloads.checksums
     }
 
-    fn cut(&self) -> Option<&Cut> {
-        self.offloads.cut.as_ref()
+    fn segmentation(&self) -> Option<&Segmentation> {
+        self.offloads.segmentation.as_ref()
     }
 
-    fn frame_to_cut(&mut self, headers: usize, data: usize, segment: usize) -> Option<&mut [u8]> {
+    fn frame_to_segment(&mut self, headers: usize, data: usize, segment: usize) -> Option<&mut [u8]> {
         let buffer = self.buffers.get_mut(self.lens.len())?;
         self.lens.push((headers + data, segment));
         Some(&mut buffer[..headers + data])
@@ -63,7 +63,7 @@ fn receive(stack: &mut Stack, port: usize, frame: &[u8], verified: bool, now: u6
 
 /// What the device makes of a frame of TCP over IPv4; its TCP checksums are not needed where arrivals are marked as verified.
 fn finish(frame: &[u8], segment: usize) -> Vec<Vec<u8>> {
-    let Some(layers) = Layers::of(frame) else { return vec![] };
+    let Some(layers) = HeaderLengths::of(frame) else { return vec![] };
     let header = usize::from(layers.l2) + usize::from(layers.l3) + usize::from(layers.l4);
     let segment = if segment == 0 { LONGEST } else { segment };
     let data = &frame[header..];
@@ -135,11 +135,11 @@ fn scenario() -> Scenario {
 fn main() {
     let mode = env::args().nth(1).unwrap_or_else(|| "cut".into());
     let flows: u16 = env::args().nth(2).and_then(|flows| flows.parse().ok()).unwrap_or(300);
-    let cut = Cut { longest_frame: LONGEST as u32, longest_segment: 1514, v6: true };
+    let cut = Segmentation { longest_frame: LONGEST as u32, longest_segment: 1514, v6: true };
     let offloads = match mode.as_str() {
         "software" => Offloads::default(),
-        "checksums" => Offloads { checksums: true, cut: None },
-        "cut" => Offloads { checksums: false, cut: Some(cut) },
+        "checksums" => Offloads { checksums: true, segmentation: None },
+        "cut" => Offloads { checksums: false, segmentation: Some(cut) },
         "marks" => Offloads::default(),
         other => panic!("{other}: software, marks, checksums or cut"),
     };

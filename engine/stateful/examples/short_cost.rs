@@ -15,15 +15,18 @@ use std::{collections::VecDeque, env, hint::black_box, sync::Arc};
 
 use spate_net::fast::{V4, ends};
 use spate_stateful::{
-    Address, Ahead, Client, Count, Counters, Finish, Hints, Instruction, Payload, Pool, PortLink, Program, Protocol,
-    Received, Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool,
-    flow::{Flow, State, is},
-    packet::{Below, ETHERNET, Ends, Head, Options, Plain, Segment, TCP_HEADER, TIMESTAMPS_LEN, flag},
+    Address, Client, Count, Counters, Hints, Instruction, OffloadRequest, Payload, Pool, PortLink, Prefetched, Program,
+    Protocol, Received, Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool,
+    flow::{Flow, State, flags},
+    packet::{
+        ETHERNET, Endpoints, FastPathPacket, LowerHeaders, Options, Segment, SegmentHeader, TCP_HEADER, TIMESTAMPS_LEN,
+        flag,
+    },
     pool::Order,
     slab::Slab,
     table::Table,
     tcp::Output,
-    wheel::{self, Link, Links, Wheel},
+    wheel::{self, TimerNode, TimerNodes, Wheel},
 };
 use spate_stats::Times;
 
@@ -35,7 +38,7 @@ const SERVER_PORT: u16 = 80;
 const BELOW: usize = ETHERNET + 20;
 const SYN_OPTIONS: usize = 20;
 const TIME_WAIT_NS: u64 = 1_000_000_000;
-const LEAST_RTO_NS: u64 = 200_000_000;
+const MIN_RTO_NS: u64 = 200_000_000;
 
 /// A burst's frames, in place.
 struct Frames {
@@ -62,9 +65,9 @@ impl Frames {
 
 struct Flows(Slab<Flow>);
 
-impl Links for Flows {
+impl TimerNodes for Flows {
     #[inline]
-    fn link(&mut self, index: u32) -> &mut Link {
+    fn link(&mut self, index: u32) -> &mut TimerNode {
         &mut self.0[index].link
     }
 }
@@ -136,7 +139,7 @@ impl BothEnds {
         self.flows.0[index] =
             Flow { snd_una: isn, snd_nxt: isn, snd_max: isn, snd_end: isn.wrapping_add(1), rtt_at: us(now), ..flow };
         self.table.insert(hash, index);
-        self.wheel.set(&mut self.flows, index, wheel::tick_at(now + LEAST_RTO_NS));
+        self.wheel.set(&mut self.flows, index, wheel::tick_at(now + MIN_RTO_NS));
         self.ready.push(index);
     }
 
@@ -146,7 +149,7 @@ impl BothEnds {
         assert_eq!(self.find(hash, local, remote, local_port, SERVER_PORT), None);
         self.sides[0].counters.one(Count::FlowsAttempted);
         let state = State::SynSent;
-        let flags = is::CLIENT | is::OPEN;
+        let flags = flags::CLIENT | flags::OPEN;
         let ports = (local_port, SERVER_PORT);
         let (local_port, remote_port) = ports;
         self.add(hash, Flow { local, remote, local_port, remote_port, number, state, flags, ..Flow::NOTHING }, now);
@@ -170,14 +173,15 @@ impl BothEnds {
 
     #[inline(never)]
     fn receive(&mut self, frame: &[u8], hash: u32, now: u64) {
-        let plain = Plain::<V4, Segment<'_>>::read(frame, false).expect("right checksums");
+        let plain = FastPathPacket::<V4, Segment<'_>>::read(frame, false).expect("right checksums");
         let s = &plain.content;
         let (local, remote) = (plain.destination.0, plain.source.0);
         let (local_port, remote_port) = (s.destination_port, s.source_port);
         let Some(index) = self.find(hash, local, remote, local_port, remote_port) else {
             assert_eq!(s.flags, flag::SYN);
             self.sides[1].counters.one(Count::ReceivedPackets);
-            let mut flow = Flow { local, remote, local_port, remote_port, side: 1, flags: is::OPEN, ..Flow::NOTHING };
+            let mut flow =
+                Flow { local, remote, local_port, remote_port, side: 1, flags: flags::OPEN, ..Flow::NOTHING };
             flow.state = State::SynReceived;
             agree(&mut flow, s);
             return self.add(hash, flow, now);
@@ -253,15 +257,15 @@ impl BothEnds {
             let flow = &mut self.flows.0[index];
             let counters = &self.sides[usize::from(flow.side)].counters;
             let timestamps = Some((ms, flow.ts_recent));
-            let below = Below {
+            let below = LowerHeaders {
                 macs: [2; 12],
-                ends: Ends::V4 { source: flow.local, destination: flow.remote },
+                ends: Endpoints::V4 { source: flow.local, destination: flow.remote },
                 tos: 0,
                 ttl: 64,
                 id: flow.snd_nxt as u16,
-                finish: Finish::Nothing,
+                finish: OffloadRequest::Nothing,
             };
-            let head = |flags, window| Head {
+            let head = |flags, window| SegmentHeader {
                 source_port: flow.local_port,
                 destination_port: flow.remote_port,
                 seq: flow.snd_nxt,
@@ -271,7 +275,7 @@ impl BothEnds {
                 ecn: 0,
             };
             counters.one(Count::SentPackets);
-            let rto = LEAST_RTO_NS.max(u64::from(flow.srtt + 4 * flow.rttvar) << 10);
+            let rto = MIN_RTO_NS.max(u64::from(flow.srtt + 4 * flow.rttvar) << 10);
             let plain = BELOW + TCP_HEADER + TIMESTAMPS_LEN;
             match flow.state {
                 State::SynSent | State::SynReceived => {
@@ -410,7 +414,7 @@ impl Both for Stack {
     }
 
     fn receive_all(&mut self, frames: &Frames, now: u64) {
-        let mut found = [Ahead::default(); 64];
+        let mut found = [Prefetched::default(); 64];
         self.look_ahead(frames.iter(), &mut found);
         for (frame, ahead) in frames.iter().zip(&found) {
             let hints = Hints { verified: false, ahead: Some(ahead) };

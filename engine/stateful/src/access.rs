@@ -9,7 +9,7 @@ use crate::Address;
 pub struct Access {
     /// VLAN tags of their frames. None: those of the port.
     pub tags: Option<Tags>,
-    /// Their frames go to the MAC of this neighbor, in their VLAN. None: to that of the port's next hop.
+    /// The neighbor to the MAC of which frames go, in their VLAN; none: the port's next hop.
     pub gateway: Option<Address>,
     /// Servers that are emulated on another port are met in the clients' tags too, and their port stands for the gateway.
     pub mirror: bool,

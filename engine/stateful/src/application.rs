@@ -8,7 +8,7 @@ pub(crate) mod sources;
 
 use crate::{
     counters::{Count, Counters},
-    flow::{Flow, State, is},
+    flow::{Flow, State, flags},
     payload::Payload,
     program::{Instruction, Program},
     random,
@@ -20,7 +20,7 @@ use crate::{
 use reader::{Ended, Reader};
 
 /// Instructions that a flow executes without a rest: then others have their turn.
-const MOST_INSTRUCTIONS: usize = 256;
+const MAX_INSTRUCTIONS: usize = 256;
 
 /// State and resources that a program is executed with.
 #[derive(Debug)]
@@ -48,14 +48,14 @@ enum Step {
     /// Something must happen first.
     Wait,
     /// The stack has to do something for the flow.
-    Leave(Left),
+    Leave(Transition),
     /// The program has ended.
     End,
 }
 
 /// What a flow's program has come to that is not the flow's alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
+pub enum Transition {
     /// The flow goes on with this template's program.
     Switch(u32),
     /// The program opens a connection of this template, or of the one named last; or waits for its end.
@@ -72,19 +72,21 @@ impl Flow {
             Some(Instruction::Receive { bytes, .. }) => *bytes,
             _ => return false,
         };
-        self.received < most && !self.any(is::FIN_RECEIVED | is::PROGRAM_WAITS) && self.state == State::Established
+        self.received < most
+            && !self.any(flags::FIN_RECEIVED | flags::PROGRAM_WAITS)
+            && self.state == State::Established
     }
 
     /// Lets the program go on. Returns what it has come to that is not the flow's alone.
     // As `Flow::output_plain`: what is not inlined gets parts of these by value, so that neither is in memory.
     #[inline(always)]
-    pub fn go_on(&mut self, machine: &mut Machine<'_>, cx: &mut Context<'_>) -> Option<Left> {
+    pub fn go_on(&mut self, machine: &mut Machine<'_>, cx: &mut Context<'_>) -> Option<Transition> {
         // No instruction closes it that others follow.
-        if self.any(is::PROGRAM_ENDED) || self.state == State::Closed {
+        if self.any(flags::PROGRAM_ENDED) || self.state == State::Closed {
             return None;
         }
         let instructions = &*machine.program.instructions;
-        for _ in 0..MOST_INSTRUCTIONS {
+        for _ in 0..MAX_INSTRUCTIONS {
             let step = match instructions.get(usize::from(self.pc)) {
                 Some(instruction) => self.step(instruction, machine, cx),
                 None => self.end(),
@@ -95,15 +97,15 @@ impl Flow {
                 Step::Wait => return None,
                 Step::Leave(left) => return Some(left),
                 Step::End => {
-                    self.set(is::PROGRAM_ENDED);
-                    self.clear(is::PROGRAM_WAITS);
+                    self.set(flags::PROGRAM_ENDED);
+                    self.clear(flags::PROGRAM_WAITS);
                     return None;
                 }
             }
-            self.clear(is::INSTRUCTION_STARTED);
+            self.clear(flags::INSTRUCTION_STARTED);
         }
         self.program_at = wheel::tick_at(cx.now.ns).wrapping_add(1);
-        self.set(is::PROGRAM_WAITS);
+        self.set(flags::PROGRAM_WAITS);
         None
     }
 
@@ -121,7 +123,7 @@ impl Flow {
         if self.is_tcp() {
             self.close();
         } else {
-            self.set(is::FIN_QUEUED | is::OUTPUT);
+            self.set(flags::FIN_QUEUED | flags::OUTPUT);
         }
     }
 
@@ -153,7 +155,7 @@ impl Flow {
                 Step::End
             }
             Instruction::WaitForPeerClose => {
-                if self.has(is::FIN_RECEIVED) {
+                if self.has(flags::FIN_RECEIVED) {
                     Step::Next
                 } else {
                     Step::Wait
@@ -199,9 +201,9 @@ impl Flow {
                 cx.counters.time_of_program(counter, passed);
                 Step::Next
             }
-            Instruction::SwitchTemplate { template } => Step::Leave(Left::Switch(template)),
-            Instruction::OpenConnection { template } => Step::Leave(Left::Open(template)),
-            Instruction::NextTemplate { .. } => Step::Leave(Left::Name),
+            Instruction::SwitchTemplate { template } => Step::Leave(Transition::Switch(template)),
+            Instruction::OpenConnection { template } => Step::Leave(Transition::Open(template)),
+            Instruction::NextTemplate { .. } => Step::Leave(Transition::Name),
             Instruction::ReceiveUntil(_) => {
                 let mut reader = machine.reader.take().expect("there is one where programs have such instructions");
                 let step = self.receive_until(&mut reader, cx.counters);
@@ -214,17 +216,17 @@ impl Flow {
     #[inline(always)]
     fn send(&mut self, payload: u16, wait: bool, machine: &mut Machine<'_>, cx: &mut Context<'_>) -> Step {
         let all = parts(&machine.payloads[usize::from(payload)]);
-        if !self.has(is::INSTRUCTION_STARTED) {
-            self.set(is::INSTRUCTION_STARTED);
+        if !self.has(flags::INSTRUCTION_STARTED) {
+            self.set(flags::INSTRUCTION_STARTED);
             // An iteration that had ended before continues now: what remains to wait for is acknowledgements, and no time.
-            self.clear(is::PROGRAM_WAITS);
+            self.clear(flags::PROGRAM_WAITS);
             self.set_parts_queued(0, all);
         }
         while self.parts_queued(all) < all {
             match self.queue(machine.payloads, payload, self.parts_queued(all), machine.backlogs) {
                 Ok(bytes) => {
                     self.set_parts_queued(self.parts_queued(all) + 1, all);
-                    self.set(is::OUTPUT);
+                    self.set(flags::OUTPUT);
                     cx.counters.add(Count::QueuedBytes, u64::from(bytes));
                 }
                 Err(NoRoom::Full) => return Step::Wait,
@@ -261,7 +263,7 @@ impl Flow {
             }
             return Step::Next;
         }
-        if self.has(is::FIN_RECEIVED) {
+        if self.has(flags::FIN_RECEIVED) {
             // The peer sends nothing more.
             counters.one(Count::FlowsClosedEarly);
             return self.end();
@@ -277,7 +279,7 @@ impl Flow {
                 self.reset();
                 Step::End
             }
-            Ended::No if self.has(is::FIN_RECEIVED) => {
+            Ended::No if self.has(flags::FIN_RECEIVED) => {
                 // The peer sends nothing more.
                 counters.one(Count::FlowsClosedEarly);
                 self.end()
@@ -287,10 +289,10 @@ impl Flow {
     }
 
     fn delay(&mut self, min_ns: u64, max_ns: u64, seed: u64, now: Instant) -> Step {
-        if self.has(is::INSTRUCTION_STARTED) {
+        if self.has(flags::INSTRUCTION_STARTED) {
             let passed = !wheel::before(wheel::tick_at(now.ns), self.program_at);
             if passed && self.part == 0 {
-                self.clear(is::PROGRAM_WAITS);
+                self.clear(flags::PROGRAM_WAITS);
                 return Step::Next;
             }
             if passed {
@@ -304,7 +306,7 @@ impl Flow {
             let bits = random::nth(seed ^ random::mix(self.number), now.ns ^ u64::from(self.pc));
             ns += random::below(bits, max_ns - min_ns + 1);
         }
-        self.set(is::INSTRUCTION_STARTED | is::PROGRAM_WAITS);
+        self.set(flags::INSTRUCTION_STARTED | flags::PROGRAM_WAITS);
         let (tick, laps) = now.deadline_in(ns);
         self.program_at = tick;
         self.part = laps as u16;

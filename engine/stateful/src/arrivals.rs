@@ -17,7 +17,7 @@
 //! time is then, and the numbers of flows go on.
 //!
 //! If there are several templates, a worker looks at all slots, also those of others, to count flows: O(log templates) each.
-mod owed;
+mod overdue;
 mod steps;
 mod turns;
 
@@ -41,7 +41,7 @@ pub struct Timing {
 
 /// A flow that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub struct DueFlow {
     /// When the flow is due, on the clock of the start.
     pub due_ns: u64,
     /// Index in the set.
@@ -93,7 +93,7 @@ impl From<u64> for RampUp {
 
 /// A worker's flows of a set of templates.
 #[derive(Clone, Debug)]
-pub struct Arrivals {
+pub struct FlowSchedule {
     share: Share,
     /// How many times W slots are behind.
     block: u64,
@@ -122,7 +122,7 @@ pub struct Arrivals {
 }
 
 /// Rows to come, or over, for which there is room without more memory.
-const ROWS: usize = 64;
+const MAX_SCHEDULES: usize = 64;
 
 /// Bits of a nanosecond's fractions.
 const FRACTION: u32 = 16;
@@ -167,7 +167,7 @@ struct Clock {
     factor: (u64, u64),
 }
 
-impl Arrivals {
+impl FlowSchedule {
     /// Of templates, by a clock that starts at `start_ns`; rates rise from 0 over the ramp-up.
     ///
     /// # Errors
@@ -199,8 +199,8 @@ impl Arrivals {
             ramp: ramp.transpose()?,
             clock: Clock { since_ns: start_ns, ticks: 0, factor: (1, 1) },
             from: 0,
-            later: VecDeque::with_capacity(ROWS),
-            over: VecDeque::with_capacity(ROWS),
+            later: VecDeque::with_capacity(MAX_SCHEDULES),
+            over: VecDeque::with_capacity(MAX_SCHEDULES),
         };
         this.aim();
         Ok(this)
@@ -225,7 +225,7 @@ impl Arrivals {
 
     /// Takes the next flow that is due before an instant. A late caller gets all that is due, one by one.
     #[inline]
-    pub fn take(&mut self, before_ns: u64) -> Option<Arrival> {
+    pub fn take(&mut self, before_ns: u64) -> Option<DueFlow> {
         loop {
             let due_ns = self.next_due_ns().filter(|due| *due < before_ns)?;
             if !self.later.is_empty() && self.go_on() {
@@ -246,7 +246,7 @@ impl Arrivals {
             self.aim();
             let limit = self.limits[template];
             if limit == 0 || number < limit {
-                return Some(Arrival { due_ns, template, number });
+                return Some(DueFlow { due_ns, template, number });
             }
         }
     }
@@ -263,8 +263,8 @@ impl Arrivals {
     }
 
     /// From an instant on the schedule is another, made for the same templates, limits, order, share and ramp with other rates.
-    pub fn change_rates(&mut self, at_ns: u64, row: Box<Self>) {
-        self.later.push_back((self.clock.ticks_at(at_ns), row));
+    pub fn change_rates(&mut self, at_ns: u64, flow_schedule: Box<Self>) {
+        self.later.push_back((self.clock.ticks_at(at_ns), flow_schedule));
     }
 
     /// Whether no flow of a template becomes due as things are, because its rate is 0.

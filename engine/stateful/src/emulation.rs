@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use crate::{
     FieldPath, Scenario,
-    arrivals::{Arrival, Arrivals, Timing, TimingError},
+    arrivals::{DueFlow, FlowSchedule, Timing, TimingError},
     counters::{Count, Counters},
     records::Recorder,
-    stack::{Ahead, Hints, Neighbours, NextHops, NotOpened, Opening, PortLink, Received, Request, Stack, Tuple},
+    stack::{Hints, Neighbours, NextHops, NotOpened, Opening, PortLink, Prefetched, Received, Request, Stack, Tuple},
     tcp::Output,
-    tuples::{self, Dealing, Draw, Share, TupleError, Tuples},
+    tuples::{self, Draw, Sharding, Share, TupleError, Tuples},
 };
 
 /// A flow that starts later than this after its time is late, unless another time is given.
 const LATE_NS: u64 = 1_000_000;
 /// Flows that start in one iteration of the worker: what has arrived must be read in between...
-const MOST_NEW: usize = 32;
+const MAX_NEW: usize = 32;
 /// ...and if what flows had to send did not all leave: those that are open go before new ones, which must not wait for ever.
-const MOST_NEW_BEHIND: usize = 1;
+const MAX_NEW_BEHIND: usize = 1;
 /// Number of flows that start together: until the first does, its entry of the table has come from memory.
 const TOGETHER: usize = 16;
 
@@ -62,9 +62,9 @@ pub struct Emulation {
     scenario: Arc<Scenario>,
     stack: Stack,
     /// The schedule before the start.
-    prepared: Option<Arrivals>,
+    prepared: Option<FlowSchedule>,
     /// The schedule after the start.
-    arrivals: Option<Arrivals>,
+    arrivals: Option<FlowSchedule>,
     tuples: Tuples,
     share: Share,
     owned: Box<OwnsReplies>,
@@ -123,7 +123,7 @@ impl Emulation {
     pub fn new(
         scenario: Arc<Scenario>,
         share: Share,
-        dealing: Dealing,
+        sharding: Sharding,
         owned: Box<OwnsReplies>,
         ports: &[PortLink],
         seed: u128,
@@ -135,10 +135,10 @@ impl Emulation {
             (clients, template.servers.as_slice())
         });
         let opened: Vec<_> = scenario.opened().collect();
-        let tuples = Tuples::with_opened(&scenario.pools, templates, &opened, share, dealing)?;
+        let tuples = Tuples::with_opened(&scenario.pools, templates, &opened, share, sharding)?;
         let rate = |template: &crate::Template| template.client.as_ref().map_or((0, 1), |client| client.rate);
         let rates: Vec<_> = scenario.templates.iter().map(rate).collect();
-        let prepared = Some(*Self::row(&scenario, &rates, share)?);
+        let prepared = Some(*Self::flow_schedule(&scenario, &rates, share)?);
         let limits = scenario.templates.iter().enumerate().map(|(template, of)| {
             let most = of.client.as_ref().map_or(0, |client| client.most_open);
             let Share { worker, workers } = share;
@@ -269,15 +269,15 @@ impl Emulation {
         }
     }
 
-    /// From an instant on templates have other rates: those of a schedule made with [`Emulation::row`].
-    pub fn change_rates(&mut self, at_ns: u64, row: Box<Arrivals>) {
+    /// From an instant on templates have other rates: those of a schedule made with [`Emulation::flow_schedule`].
+    pub fn change_rates(&mut self, at_ns: u64, flow_schedule: Box<FlowSchedule>) {
         if let Some(arrivals) = &mut self.arrivals {
-            arrivals.change_rates(at_ns, row);
+            arrivals.change_rates(at_ns, flow_schedule);
         }
     }
 
     /// A schedule that is over, to be freed.
-    pub fn over(&mut self) -> Option<Box<Arrivals>> {
+    pub fn over(&mut self) -> Option<Box<FlowSchedule>> {
         self.arrivals.as_mut()?.over()
     }
 
@@ -285,7 +285,11 @@ impl Emulation {
     ///
     /// # Errors
     /// If the arithmetic would not be exact.
-    pub fn row(scenario: &Scenario, rates: &[(u64, u64)], share: Share) -> Result<Box<Arrivals>, TimingError> {
+    pub fn flow_schedule(
+        scenario: &Scenario,
+        rates: &[(u64, u64)],
+        share: Share,
+    ) -> Result<Box<FlowSchedule>, TimingError> {
         let limit = |template: &crate::Template| template.client.as_ref().map_or(0, |client| client.limit);
         let timings: Vec<_> = scenario
             .templates
@@ -296,14 +300,14 @@ impl Emulation {
                 limit: limit(template),
             })
             .collect();
-        Arrivals::new(&timings, scenario.order, share, 0, scenario.ramp_up).map(Box::new)
+        FlowSchedule::new(&timings, scenario.order, share, 0, scenario.ramp_up).map(Box::new)
     }
 
     /// Time goes on: timers, and flows that are due by an instant up to which it is known whether they are to begin. Whether
     /// anything happened. Fewer flows start while the worker is behind with what others have to send.
     pub fn advance(&mut self, now_ns: u64, known_ns: u64, behind: bool) -> bool {
         let happened = self.stack.advance(now_ns);
-        let most = if behind { MOST_NEW_BEHIND } else { MOST_NEW };
+        let most = if behind { MAX_NEW_BEHIND } else { MAX_NEW };
         let opened = self.open_requested(now_ns, most);
         self.begin(now_ns, known_ns, most) | opened | happened
     }
@@ -358,7 +362,7 @@ impl Emulation {
 
     /// A flow is due: it begins, or is held.
     #[inline]
-    fn due(&mut self, Arrival { due_ns, template, number }: Arrival, now_ns: u64) {
+    fn due(&mut self, DueFlow { due_ns, template, number }: DueFlow, now_ns: u64) {
         let limit = &mut self.limits[template];
         if limit.most != u64::MAX {
             if limit.held > 0 || self.stack.open_flows(template, true) + limit.opening >= limit.most {
@@ -455,7 +459,7 @@ impl Emulation {
 
     /// See [`Stack::look_ahead`].
     #[inline]
-    pub fn look_ahead<'a>(&self, frames: impl Iterator<Item = &'a [u8]>, found: &mut [Ahead]) {
+    pub fn look_ahead<'a>(&self, frames: impl Iterator<Item = &'a [u8]>, found: &mut [Prefetched]) {
         self.stack.look_ahead(frames, found);
     }
 
@@ -473,13 +477,13 @@ impl Emulation {
 
     /// When something is to be done at the latest, in ns; none if only a frame can change that.
     pub fn next_due_ns(&self) -> Option<u64> {
-        let arrival = self.arrivals.as_ref().and_then(Arrivals::next_due_ns).filter(|due| *due < self.end_ns);
+        let arrival = self.arrivals.as_ref().and_then(FlowSchedule::next_due_ns).filter(|due| *due < self.end_ns);
         arrival.into_iter().chain(self.stack.next_due_ns()).min()
     }
 
     /// Whether flows may still start.
     pub fn begins(&self) -> bool {
-        let next = self.arrivals.as_ref().and_then(Arrivals::next_due_ns);
+        let next = self.arrivals.as_ref().and_then(FlowSchedule::next_due_ns);
         !self.holding.is_empty() || next.is_some_and(|due| due < self.end_ns)
     }
 
@@ -499,7 +503,7 @@ impl Emulation {
     }
 
     /// Ends all flows at once, without a word; those that were open are counted.
-    pub fn cut(&mut self) {
+    pub fn abort(&mut self) {
         if self.stack.flows() == 0 {
             return;
         }

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use spate_net::{
-    encap::{self, Around, Carries, Encap},
+    encap::{self, Carries, Encap, OuterFields},
     ethernet::{HEADER as ETHERNET, IPV4, IPV6, Link, MACS},
     field::be16,
     headers::{Headers, UDP, Version},
@@ -27,7 +27,7 @@ use crate::{
     counters::{Count, Counters},
     random::mix,
     tcp::Output,
-    tunnel::{Answer, Kind, Malformed, Message, Over, Tunnels, Way},
+    tunnel::{Answer, Kind, Malformed, Message, Over, TunnelDirection, Tunnels},
 };
 
 pub use crate::access::Access;
@@ -35,13 +35,16 @@ pub use crate::access::Access;
 /// Requests about paths that wait for their answer, on a port.
 const REQUESTS: usize = 64;
 /// Longest packet in a tunnel.
-const LONGEST: usize = 1 << 14;
+const MAX_INNER: usize = 1 << 14;
 
 /// Bytes that envelopes add to packets of a pool's clients, or of servers to them; `looped`: these are on one loopback port.
 pub fn overhead(pool: &Pool, of_clients: bool, looped: bool) -> usize {
     let tunnels = pool.tunnels.filter(|tunnels| of_clients || tunnels.mirror);
     let tags = pool.access.tags.filter(|_| of_clients || looped || pool.access.mirror);
-    tunnels.map_or(Encap::NONE, |tunnels| tunnels.encap(Way::Up)).within(tags.unwrap_or_default()).overhead()
+    tunnels
+        .map_or(Encap::NONE, |tunnels| tunnels.encap(TunnelDirection::Up))
+        .within(tags.unwrap_or_default())
+        .overhead()
 }
 
 /// The MAC of the gateway of a pool's clients on a port.
@@ -108,7 +111,7 @@ struct End {
     /// Around what it sends: the tags, and the tunnel in them.
     encap: Encap,
     /// Direction of what the end sends: `Up` is the clients' end, `Down` the servers'.
-    sends: Way,
+    sends: TunnelDirection,
     /// MAC that it sends to; none: the flow knows it.
     next_hop: Option<[u8; 6]>,
     /// MAC that frames in its tunnels go to; none: the flow knows it.
@@ -120,8 +123,8 @@ struct End {
 impl End {
     /// Which address of a packet inside is the client's.
     #[inline]
-    fn client(&self, way: Way, source: Address, destination: Address) -> Option<u128> {
-        self.pool.contains(if way == Way::Up { source } else { destination })
+    fn client(&self, way: TunnelDirection, source: Address, destination: Address) -> Option<u128> {
+        self.pool.contains(if way == TunnelDirection::Up { source } else { destination })
     }
 
     /// Whether its tunnels follow Ethernet, with this EtherType.
@@ -135,8 +138,8 @@ impl End {
     fn is_at(&self, address: Address) -> bool {
         self.tunnels.is_some_and(|tunnels| {
             let is_its = match self.sends {
-                Way::Up => (tunnels.local..=tunnels.last_near_end()).contains(&address),
-                Way::Down => tunnels.remote == address,
+                TunnelDirection::Up => (tunnels.local..=tunnels.last_near_end()).contains(&address),
+                TunnelDirection::Down => tunnels.remote == address,
             };
             is_its && !matches!(tunnels.kind.tunnelling().over(), Over::Link(_))
         })
@@ -146,13 +149,13 @@ impl End {
     #[inline]
     fn is_between(&self, source: Address, destination: Address) -> bool {
         let near = |address| self.tunnels.is_some_and(|t| (t.local..=t.last_near_end()).contains(&address));
-        self.is_at(destination) && (self.sends == Way::Up || near(source))
+        self.is_at(destination) && (self.sends == TunnelDirection::Up || near(source))
     }
 
     /// Direction of what the end receives.
     #[inline]
-    fn receives(&self) -> Way {
-        if self.sends == Way::Up { Way::Down } else { Way::Up }
+    fn receives(&self) -> TunnelDirection {
+        if self.sends == TunnelDirection::Up { TunnelDirection::Down } else { TunnelDirection::Up }
     }
 
     /// Whether a client's packets come to it between these addresses in a tunnel with this identifier.
@@ -162,8 +165,8 @@ impl End {
             tunnels.is_id(self.receives(), client, id)
                 && outer.is_none_or(|(source, destination)| match self.sends {
                     // The remote end may send from another address than it receives at.
-                    Way::Up => destination == near,
-                    Way::Down => source == near,
+                    TunnelDirection::Up => destination == near,
+                    TunnelDirection::Down => source == near,
                 })
         })
     }
@@ -269,7 +272,14 @@ impl Envelopes {
                     let (access, tunnels) = (pool.access, pool.tunnels);
                     let inner = tunnels.filter(|_| !mirrors_tunnels).and_then(|t| t.kind.tunnelling().inner_gateway());
                     let macs = (known.next_hop(port, place, pool), inner);
-                    ports[port].add((place, pool), Way::Up, access.tags, tunnels, macs, counters(index, true));
+                    ports[port].add(
+                        (place, pool),
+                        TunnelDirection::Up,
+                        access.tags,
+                        tunnels,
+                        macs,
+                        counters(index, true),
+                    );
                 }
                 if let Some(port) = server.map(|server| server.port)
                     && (mirrors_tags || mirrors_tunnels)
@@ -279,18 +289,18 @@ impl Envelopes {
                     // A flow knows the MAC of a client, which in such tunnels is not that of whom frames come from.
                     let in_frames = tunnels.is_some_and(|tunnels| tunnels.carries() == Carries::Frame);
                     let macs = (in_frames.then(|| known.links[port].next_hop), None);
-                    ports[port].add((place, pool), Way::Down, tags, tunnels, macs, counters(index, false));
+                    ports[port].add((place, pool), TunnelDirection::Down, tags, tunnels, macs, counters(index, false));
                 }
             }
         }
         ports.iter_mut().for_each(Port::complete);
         let any = ports.iter().any(Port::has_ends);
-        any.then(|| Box::new(Self { ports, inner: Vec::with_capacity(LONGEST) }))
+        any.then(|| Box::new(Self { ports, inner: Vec::with_capacity(MAX_INNER) }))
     }
 
     /// Tunnels of a port's clients lead there from now on. Those of pools with a gateway lead to that still.
     pub fn set_next_hops(&mut self, port: usize, hops: &NextHops) {
-        for end in self.ports[port].ends.iter_mut().filter(|end| end.sends == Way::Up) {
+        for end in self.ports[port].ends.iter_mut().filter(|end| end.sends == TunnelDirection::Up) {
             if let Some(tunnels) = end.tunnels
                 && end.pool.access.gateway.is_none()
             {
@@ -301,7 +311,7 @@ impl Envelopes {
 
     /// Frames of clients with these gateways on a port go to their MACs from now on.
     pub fn set_gateways(&mut self, port: usize, gateways: &[GatewayMac]) {
-        for end in self.ports[port].ends.iter_mut().filter(|end| end.sends == Way::Up) {
+        for end in self.ports[port].ends.iter_mut().filter(|end| end.sends == TunnelDirection::Up) {
             let of_pool = |gateway: &&GatewayMac| (gateway.port, gateway.pool) == (port, end.place);
             if let Some(gateway) = gateways.iter().find(of_pool) {
                 end.next_hop = Some(gateway.mac);
@@ -334,13 +344,13 @@ impl Envelopes {
 
     /// Whether requests are to be answered on a port.
     #[inline]
-    pub fn owes(&self, port: usize) -> bool {
+    pub fn has_answers(&self, port: usize) -> bool {
         !self.ports[port].requests.is_empty()
     }
 
     /// Whether requests are to be answered on any port.
     #[inline]
-    pub fn owes_any(&self) -> bool {
+    pub fn has_any_answers(&self) -> bool {
         self.ports.iter().any(|port| !port.requests.is_empty())
     }
 
@@ -421,7 +431,7 @@ impl Envelopes {
         };
         match message {
             Message::Carried { id, data } => {
-                let Some(inner) = packet_in(&kind, data).filter(|_| data.len() <= LONGEST - ETHERNET) else {
+                let Some(inner) = packet_in(&kind, data).filter(|_| data.len() <= MAX_INNER - ETHERNET) else {
                     return port.drop(Some(end), malformed);
                 };
                 let outer = if on_link.is_some() { None } else { Some((source, destination)) };
@@ -471,7 +481,7 @@ impl Port {
     fn add(
         &mut self,
         (place, pool): (usize, &Pool),
-        sends: Way,
+        sends: TunnelDirection,
         tags: Option<Tags>,
         tunnels: Option<Tunnels>,
         (next_hop, inner_gateway): (Option<[u8; 6]>, Option<[u8; 6]>),
@@ -509,7 +519,7 @@ impl Port {
                 self.clients.len() - 1
             });
             let clients = &mut self.clients[at];
-            let place = if end.sends == Way::Up { &mut clients.up } else { &mut clients.down };
+            let place = if end.sends == TunnelDirection::Up { &mut clients.up } else { &mut clients.down };
             place.get_or_insert(index);
         }
         self.clients.sort_unstable_by_key(|clients| clients.first);
@@ -563,7 +573,7 @@ impl Port {
 
     /// The envelope of a frame of ours: one client's.
     #[inline]
-    fn envelope_of(&self, frame: &[u8]) -> Option<(&End, Around)> {
+    fn envelope_of(&self, frame: &[u8]) -> Option<(&End, OuterFields)> {
         let packet = frame.get(ETHERNET..)?;
         let Fixed { source, destination, traffic_class, header, .. } = Fixed::read(packet)?;
         let up = self.clients(source).and_then(|clients| clients.up);
@@ -575,7 +585,7 @@ impl Port {
         }
         let Some(tunnels) = end.tunnels else {
             let (ports, id, flow_label) = ((0, 0), 0, 0);
-            return Some((end, Around { macs, source, destination, ports, id, traffic_class, flow_label }));
+            return Some((end, OuterFields { macs, source, destination, ports, id, traffic_class, flow_label }));
         };
         macs[6..].copy_from_slice(&self.mac);
         let client = end.client(end.sends, source, destination)?;
@@ -585,10 +595,10 @@ impl Port {
         let hash = mix(low as u64 ^ mix((low >> 64) as u64 ^ mix(high)));
         let near = tunnels.near_end(client);
         let (source, destination) = match end.sends {
-            Way::Up => (near, tunnels.remote),
-            Way::Down => (tunnels.remote, near),
+            TunnelDirection::Up => (near, tunnels.remote),
+            TunnelDirection::Down => (tunnels.remote, near),
         };
-        let around = Around {
+        let around = OuterFields {
             macs,
             source,
             destination,
@@ -617,7 +627,7 @@ impl Request {
         let Some(frame) = out.frame(ETHERNET + encap.overhead()) else { return false };
         encap.write(
             frame,
-            &Around {
+            &OuterFields {
                 macs: self.macs,
                 source: self.source,
                 destination: self.destination,

@@ -3,7 +3,7 @@
 use crate::{
     application::sources::pattern::PATTERN,
     slab::NONE,
-    wheel::{self, Link},
+    wheel::{self, TimerNode},
 };
 
 /// The state of an end (RFC 9293 section 3.3.2). LISTEN is the scenario's; what is closed is in no flow.
@@ -27,7 +27,7 @@ pub enum State {
 }
 
 /// Flags of a flow: bits of `Flow::flags`.
-pub mod is {
+pub mod flags {
     /// The end that connects.
     pub const CLIENT: u32 = 1;
     /// The upper bits of its addresses are beside.
@@ -98,7 +98,7 @@ pub mod is {
     /// A deadline counts.
     pub const TIMED_AT_ALL: u32 = WAITING | ACK_LATER | PROGRAM_WAITS;
     /// The flow has something to send.
-    pub const OWES: u32 = OUTPUT | ACK_NOW | RESET | KEEPALIVE;
+    pub const HAS_OUTPUT: u32 = OUTPUT | ACK_NOW | RESET | KEEPALIVE;
 }
 
 /// Data that is queued to be sent: a payload, once or several times in a row, from a sequence number on.
@@ -131,7 +131,7 @@ pub struct Flow {
     pub local_port: u16,
     pub remote_port: u16,
     /// Node in the timer wheel.
-    pub link: Link,
+    pub link: TimerNode,
     /// The next with something to send.
     pub ready_next: u32,
     /// Tick: of the transport (what it waits for follows from state and flags).
@@ -227,7 +227,7 @@ impl Flow {
         remote: 0,
         local_port: 0,
         remote_port: 0,
-        link: Link::FREE,
+        link: TimerNode::FREE,
         ready_next: NONE,
         wait_at: 0,
         ack_at: 0,
@@ -291,7 +291,7 @@ impl Flow {
     /// Whether there is no sign yet that it and its peer have found each other: over TCP its program waits for its connection.
     #[inline]
     pub fn is_new(&self) -> bool {
-        if self.has(is::UDP) { self.has(is::SILENT) } else { self.pc == 0 }
+        if self.has(flags::UDP) { self.has(flags::SILENT) } else { self.pc == 0 }
     }
 
     /// Makes these so.
@@ -321,11 +321,12 @@ impl Flow {
     /// The earliest of its deadlines, of which it has at least one.
     #[inline]
     pub fn deadline(&self) -> u32 {
-        let counts = self.flags & is::TIMED_AT_ALL;
-        if counts == is::WAITING {
+        let counts = self.flags & flags::TIMED_AT_ALL;
+        if counts == flags::WAITING {
             return self.wait_at;
         }
-        let all = [(is::WAITING, self.wait_at), (is::ACK_LATER, self.ack_at), (is::PROGRAM_WAITS, self.program_at)];
+        let all =
+            [(flags::WAITING, self.wait_at), (flags::ACK_LATER, self.ack_at), (flags::PROGRAM_WAITS, self.program_at)];
         let mut counting = all.into_iter().filter_map(|(flag, at)| (counts & flag != 0).then_some(at));
         let first = counting.next().unwrap_or(self.wait_at);
         counting.fold(first, |earliest, at| if crate::wheel::before(at, earliest) { at } else { earliest })
@@ -337,20 +338,20 @@ impl Flow {
     pub fn rests(&self) -> bool {
         let open = (State::Established as u8..=State::LastAck as u8).contains(&(self.state as u8));
         let in_time = || self.link.at().is_some_and(|set| !wheel::before(self.deadline(), set));
-        open && !self.any(is::OWES) && (!self.any(is::TIMED_AT_ALL) || in_time())
+        open && !self.any(flags::HAS_OUTPUT) && (!self.any(flags::TIMED_AT_ALL) || in_time())
     }
 
     /// Waits for the transport until a tick, at most a lap away.
     #[inline]
     pub fn wait_until(&mut self, tick: u32) {
         self.wait_at = tick;
-        self.set(is::WAITING);
+        self.set(flags::WAITING);
     }
 
     /// Waits for the transport until a tick after some laps. Nothing is in flight.
     #[inline]
     pub fn wait_long(&mut self, (tick, laps): (u32, u32)) {
-        debug_assert!(!self.has(is::TIMED) || self.has(is::UDP), "the place is taken by a segment that is timed");
+        debug_assert!(!self.has(flags::TIMED) || self.has(flags::UDP), "the place is taken by a segment that is timed");
         self.rtt_seq = laps;
         self.wait_until(tick);
     }
@@ -358,8 +359,8 @@ impl Flow {
     /// In TIME-WAIT: whether that is over with a tick, as nothing has happened since it was counted as ended.
     #[inline]
     pub fn ends_at(&self, tick: u32) -> bool {
-        let left = self.flags & (is::TIMED_AT_ALL | is::OWES | is::READY | is::OPEN);
-        left == is::WAITING && self.wait_at == tick && self.rtt_seq == 0
+        let left = self.flags & (flags::TIMED_AT_ALL | flags::HAS_OUTPUT | flags::READY | flags::OPEN);
+        left == flags::WAITING && self.wait_at == tick && self.rtt_seq == 0
     }
 
     /// The wait that `wait_long` began has come to its tick: whether another lap of it begins.

@@ -90,7 +90,7 @@ pub use counters::{COUNTERS, Count, Counters};
 pub use emulation::{Emulation, EmulationError};
 pub use field_path::FieldPath;
 pub use ignored::IgnoredSources;
-pub use offload::{Cut, Finish, Layers, Offloads};
+pub use offload::{HeaderLengths, OffloadRequest, Offloads, Segmentation};
 pub use payload::Payload;
 pub use pool::{Part, Pool, WeightedPool};
 pub use program::{Comparison, Instruction, Program};
@@ -98,6 +98,6 @@ pub use protocol::Protocol;
 pub use records::{End, Record, Recorder};
 pub use scenario::{Client, CongestionControl, Scenario, Server, Template, Tunables};
 pub use stack::{
-    Ahead, Hints, MovedRouter, Neighbours, NextHops, NotOpened, Opening, PortLink, Received, Stack, Tuple,
+    Hints, MovedRouter, Neighbours, NextHops, NotOpened, Opening, PortLink, Prefetched, Received, Stack, Tuple,
 };
 pub use tunnel::{gre, gtpu, mpls, vxlan};

@@ -16,7 +16,7 @@ pub use crate::application::{
 };
 
 /// Bytes of the longest payload that may have fields: parts of longer ones have the same numbers again (see `PARTS`).
-pub const LONGEST_WITH_FIELDS: u64 = PARTS * PART;
+pub const MAX_BYTES_WITH_FIELDS: u64 = PARTS * PART;
 
 /// The sum of so short a payload is kept.
 const WHOLE: usize = 1460;
@@ -99,7 +99,7 @@ impl Payload {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::application::sources::literal::LONGEST;
+    use crate::application::sources::literal::MAX_SUMMED;
     use proptest::prelude::*;
     use spate_net::checksum::sum;
 
@@ -192,9 +192,9 @@ mod tests {
 
     #[test]
     fn pieces_longer_than_sums_of_32_bits() {
-        let bytes = vec![0xff; 5 * LONGEST + 7];
+        let bytes = vec![0xff; 5 * MAX_SUMMED + 7];
         let payload = Payload::bytes(bytes.clone());
-        for (a, b) in [(0, bytes.len()), (1, bytes.len()), (63, 2 * LONGEST + 64), (3, 3 + LONGEST)] {
+        for (a, b) in [(0, bytes.len()), (1, bytes.len()), (63, 2 * MAX_SUMMED + 64), (3, 3 + MAX_SUMMED)] {
             compare(&payload, 0, &bytes, a, b).unwrap();
         }
     }

@@ -209,7 +209,7 @@ pub(crate) struct Records {
     causes: [u64; CAUSES.len()],
     keepalive_drops: u64,
     /// Whether flows that end now are aborted.
-    cutting: bool,
+    aborting: bool,
 }
 
 /// What a record has of its flow itself.
@@ -232,12 +232,12 @@ impl Records {
     pub(crate) fn new(flows: usize, recorder: Recorder) -> Self {
         let accounts = vec![Account::NONE; flows].into();
         let (sums, causes) = ([0; SUMMED.len()], [0; CAUSES.len()]);
-        Self { recorder, accounts, sums, causes, keepalive_drops: 0, cutting: false }
+        Self { recorder, accounts, sums, causes, keepalive_drops: 0, aborting: false }
     }
 
     /// Whether flows that end from now on are cut off.
-    pub(crate) fn set_cutting(&mut self, cutting: bool) {
-        self.cutting = cutting;
+    pub(crate) fn set_aborting(&mut self, aborting: bool) {
+        self.aborting = aborting;
     }
 
     /// A flow starts; its tuple has these hashes as either end sees it.
@@ -305,7 +305,7 @@ impl Records {
 
     fn why(&self, index: u32, flow: &Ended, counters: &Counters) -> End {
         let account = &self.accounts[index as usize];
-        if self.cutting {
+        if self.aborting {
             return End::Aborted;
         }
         let counted = |(at, (count, _)): &(usize, &(Count, End))| counters.get(*count) > self.causes[*at];

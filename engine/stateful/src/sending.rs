@@ -10,7 +10,7 @@ use crate::{
 /// Pieces beside a flow.
 const MORE: usize = 14;
 /// A run of the same payload is not longer than this.
-const LONGEST: u32 = 1 << 30;
+const MAX_RUN: u32 = 1 << 30;
 
 /// Pieces that follow those in the flow.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl Flow {
         backlogs: &mut Slab<Backlog>,
     ) -> Result<u32, NoRoom> {
         let len = part_len(&payloads[usize::from(payload)], part);
-        if self.queued() > LONGEST {
+        if self.queued() > MAX_RUN {
             return Err(NoRoom::Full);
         }
         let count = usize::from(self.piece_count);
@@ -83,7 +83,7 @@ impl Flow {
             let last = self.piece(count - 1, backlogs);
             let whole = part == 0 && parts(&payloads[usize::from(payload)]) == 1;
             let again = last.payload == payload && last.part == 0 && whole;
-            if again && self.snd_end.wrapping_sub(last.seq) < LONGEST {
+            if again && self.snd_end.wrapping_sub(last.seq) < MAX_RUN {
                 self.snd_end = self.snd_end.wrapping_add(len);
                 return Ok(len);
             }
@@ -197,7 +197,7 @@ mod tests {
     };
     use crate::{
         counters::Counters,
-        flow::{State, is},
+        flow::{State, flags},
         scenario::Tunables,
         slab::Slab,
         tcp::{Challenges, Context, Instant, Recovery},
@@ -234,7 +234,7 @@ mod tests {
                 reader: None,
             };
             assert_eq!(flow.go_on(&mut machine, &mut cx), None);
-            assert!(!flow.has(is::PROGRAM_WAITS), "for no time");
+            assert!(!flow.has(flags::PROGRAM_WAITS), "for no time");
             let len = flow.snd_end.wrapping_sub(before);
             if len == 0 {
                 break;
@@ -250,6 +250,6 @@ mod tests {
             flow.dequeue(&mut backlogs);
         }
         assert_eq!((queued, counters.get(crate::Count::QueuedBytes)), (size, size));
-        assert!(flow.has(is::PROGRAM_ENDED | is::FIN_QUEUED));
+        assert!(flow.has(flags::PROGRAM_ENDED | flags::FIN_QUEUED));
     }
 }

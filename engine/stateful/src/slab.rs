@@ -4,7 +4,7 @@
 /// Index of no slot.
 pub const NONE: u32 = u32::MAX;
 /// Slots, at most: the wheel has the upper bit of an index for something else.
-pub const MOST: usize = 1 << 31;
+pub const MAX_SLOTS: usize = 1 << 31;
 
 /// Slots for `T`; made once, never grown.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl<T: Clone> Slab<T> {
     /// # Panics
     /// If they are more than an index can number.
     pub fn new(count: usize, blank: T) -> Self {
-        assert!(count <= MOST, "more places than indices");
+        assert!(count <= MAX_SLOTS, "more places than indices");
         // The lowest are taken first.
         Self { slots: vec![blank; count].into(), free: (0..count as u32).rev().collect(), left: count }
     }

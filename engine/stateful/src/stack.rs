@@ -24,7 +24,7 @@ use opens::Opens;
 pub use opens::Request;
 pub use port::{MovedRouter, Neighbours, NextHops, PortLink};
 use port::{Port, Queue, Station};
-pub use receive::{Ahead, Hints, Received};
+pub use receive::{Hints, Prefetched, Received};
 use replies::Unanswered;
 use secrets::Secrets;
 use sides::Sides;
@@ -35,11 +35,11 @@ use crate::{
     Address, Program, Protocol, Scenario,
     application::reader::Readers,
     counters::{Count, Counters},
-    flow::{Flow, State, is},
+    flow::{Flow, State, flags},
     records::Records,
     scenario::Tunables,
     sending::Backlog,
-    slab::{MOST, NONE, Slab},
+    slab::{MAX_SLOTS, NONE, Slab},
     table::Table,
     tcp::{Challenges, Context, Instant, Recovery},
     time_wait::TimeWaits,
@@ -48,9 +48,9 @@ use crate::{
 };
 
 /// Flows for each slot for the state of a loss, and for each slot of a long queue.
-const FLOWS_A_PLACE: usize = 64;
-/// There are at least this many slots.
-const FEWEST: usize = 1024;
+const FLOWS_PER_SLOT: usize = 64;
+/// Minimum number of slots.
+const MIN_SLOTS: usize = 1024;
 /// Open flows of which the next hop is looked up again at a time: what has arrived must be read in between.
 const REDIRECTED: usize = 256;
 /// Answers to segments of no open flow that wait to be sent, for each port.
@@ -84,7 +84,7 @@ impl Opening {
 pub enum NotOpened {
     /// All slots are taken: counted.
     Exhausted,
-    /// There is such a flow.
+    /// The flow exists already.
     InUse,
 }
 
@@ -92,11 +92,11 @@ pub enum NotOpened {
 #[derive(Debug)]
 struct Side {
     counters: Arc<Counters>,
-    /// Of the engine.
+    /// Index of its port in the engine.
     port: usize,
     tunables: Tunables,
     program: Program,
-    /// Of random delays.
+    /// Seed of random delays.
     seed: u64,
     /// Clients have MACs of their own.
     own_macs: bool,
@@ -175,8 +175,8 @@ fn times(template: &crate::Template) -> usize {
 }
 
 /// Slots beside this many flows, one for some of them.
-fn places(flows: usize) -> usize {
-    (flows / FLOWS_A_PLACE).max(FEWEST.min(flows))
+fn slots(flows: usize) -> usize {
+    (flows / FLOWS_PER_SLOT).max(MIN_SLOTS.min(flows))
 }
 
 /// Spare cells of the table of this many flows. Over IPv6 these have more beside.
@@ -192,7 +192,7 @@ fn server_shares(scenario: &Scenario, worker: u64, workers: u64) -> Box<[Share]>
 
 impl Stack {
     /// Flows of a worker, at most.
-    pub const MOST_FLOWS: usize = MOST;
+    pub const MAX_FLOWS: usize = MAX_SLOTS;
 
     /// A worker's slots for flows, on ports of an engine by their index. From `seed` come initial sequence numbers, and where flows
     /// lie in memory: peers must not know it.
@@ -223,7 +223,7 @@ impl Stack {
             let server = template.server.as_ref();
             template.protocol == Protocol::Tcp && server.is_some_and(|server| !server.matches.is_empty())
         });
-        let (replies, opens) = (replies::places(&scenario, count), Opens::new(&scenario, count));
+        let (replies, opens) = (replies::slots(&scenario, count), Opens::new(&scenario, count));
         let readers = Readers::new(&scenario, count);
         let port = |(port, link): (usize, &PortLink)| Port {
             link: *link,
@@ -238,9 +238,9 @@ impl Stack {
             table: Table::new(count, spare(count, v6)),
             wheel: Wheel::new(wheel::tick_at(now_ns)),
             time_waits: TimeWaits::new(count),
-            recoveries: Slab::new(places(count), Recovery::NOTHING),
+            recoveries: Slab::new(slots(count), Recovery::NOTHING),
             challenges: Challenges::new(secrets.challenges),
-            backlogs: Slab::new(places(count), Backlog::NOTHING),
+            backlogs: Slab::new(slots(count), Backlog::NOTHING),
             uppers: vec![[Upper::NOTHING; 2]; if v6 { count } else { 0 }].into(),
             variables: vec![0; count * variables_each].into(),
             variables_each,
@@ -270,8 +270,8 @@ impl Stack {
         self.shared = shared;
     }
 
-    /// It is one of several workers of the engine: its servers number their flows so that no other's have the same numbers, nor
-    /// those of other engines with the template's servers.
+    /// Makes the stack one of several workers of the engine: its servers number their flows so that no other worker's have the same
+    /// numbers, nor those of other engines with the template's servers.
     pub fn set_worker(&mut self, worker: u64, workers: u64) {
         self.servers = server_shares(&self.scenario, worker, workers);
     }
@@ -301,9 +301,9 @@ impl Stack {
         let end = self.flows.capacity().min(self.redirected + REDIRECTED);
         for index in self.redirected as u32..end as u32 {
             let flow = &self.flows[index];
-            if flow.any(is::OPEN) || flow.state != State::Closed {
+            if flow.any(flags::OPEN) || flow.state != State::Closed {
                 let (port, remote) = (&self.ports[self.side(index).port], self.tuple_of(index).remote);
-                self.flows[index].remote_mac = port.again_towards(remote, flow.remote_mac, flow.has(is::CLIENT));
+                self.flows[index].remote_mac = port.again_towards(remote, flow.remote_mac, flow.has(flags::CLIENT));
             }
         }
         self.redirected = end;
@@ -323,8 +323,8 @@ impl Stack {
             + Table::bytes(count, spare(count, v6))
             + Wheel::BYTES
             + TimeWaits::bytes(count)
-            + Slab::<Recovery>::bytes(places(count))
-            + Slab::<Backlog>::bytes(places(count))
+            + Slab::<Recovery>::bytes(slots(count))
+            + Slab::<Backlog>::bytes(slots(count))
             + count * (uppers + scenario.variables() * size_of::<i64>())
             + scenario.templates.iter().map(times).sum::<usize>()
             + Readers::bytes(scenario, count)
@@ -450,7 +450,7 @@ impl Stack {
         ports
             && lower
             && flow.flags & KIND == kind
-            && (kind & is::V6 == 0 || self.uppers[index as usize] == [Upper::of(local), Upper::of(remote)])
+            && (kind & flags::V6 == 0 || self.uppers[index as usize] == [Upper::of(local), Upper::of(remote)])
     }
 
     /// Local and remote address of a flow over IPv6.
@@ -463,7 +463,7 @@ impl Stack {
     fn tuple_of(&self, index: u32) -> Tuple {
         let flow = &self.flows[index];
         let [local, remote] =
-            if flow.has(is::V6) { self.v6(index) } else { [Address::v4(flow.local), Address::v4(flow.remote)] };
+            if flow.has(flags::V6) { self.v6(index) } else { [Address::v4(flow.local), Address::v4(flow.remote)] };
         Tuple { local, remote, local_port: flow.local_port, remote_port: flow.remote_port }
     }
 
@@ -487,11 +487,11 @@ impl Stack {
             remote_port: tuple.remote_port,
             side: side as u16,
             number,
-            flags: kind | is::OPEN | if client { is::CLIENT } else { 0 } | if udp { is::SILENT } else { 0 },
+            flags: kind | flags::OPEN | if client { flags::CLIENT } else { 0 } | if udp { flags::SILENT } else { 0 },
             remote_mac,
             ..Flow::NOTHING
         };
-        if kind & is::V6 != 0 {
+        if kind & flags::V6 != 0 {
             self.uppers[index as usize] = [Upper::of(tuple.local), Upper::of(tuple.remote)];
         }
         if self.has_beside {
@@ -541,7 +541,7 @@ impl Stack {
 
     /// Ends all flows at once, without a word.
     pub fn clear(&mut self) {
-        self.note_cutting(true);
+        self.note_aborting(true);
         for port in 0..self.ports.len() {
             while self.ports[port].ready.head != NONE {
                 let index = self.ports[port].ready.head;
@@ -553,12 +553,12 @@ impl Stack {
         }
         for index in 0..self.flows.capacity() as u32 {
             let flow = &mut self.flows[index];
-            if flow.any(is::OPEN) || flow.state != State::Closed {
+            if flow.any(flags::OPEN) || flow.state != State::Closed {
                 flow.state = State::Closed;
                 self.settle(index);
             }
         }
         self.time_waits.clear();
-        self.note_cutting(false);
+        self.note_aborting(false);
     }
 }

@@ -17,7 +17,7 @@ use vxlan::Vxlan;
 
 /// Towards the remote end, or from it towards the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum TunnelDirection {
     /// From clients.
     Up,
     /// Towards clients.
@@ -115,12 +115,12 @@ pub(crate) trait Tunnelling {
     }
 
     /// Whether nothing stands around packets of one way.
-    fn is_without(&self, _: Way) -> bool {
+    fn is_without(&self, _: TunnelDirection) -> bool {
         false
     }
 
     /// What stands around packets of one way over IPv4 or IPv6.
-    fn encap(&self, way: Way, v6: bool) -> Encap;
+    fn encap(&self, way: TunnelDirection, v6: bool) -> Encap;
 
     /// Reads a message: all that follows what it is sent over.
     fn read<'a>(&self, message: &'a [u8]) -> Result<Message<'a>, Malformed>;
@@ -165,7 +165,7 @@ pub(crate) struct Malformed;
 
 impl Tunnels {
     /// Encapsulation of packets in a direction.
-    pub fn encap(&self, way: Way) -> Encap {
+    pub fn encap(&self, way: TunnelDirection) -> Encap {
         self.kind.tunnelling().encap(way, self.remote.is_v6())
     }
 
@@ -187,14 +187,14 @@ impl Tunnels {
 
     /// The identifier of the client at an offset.
     #[inline]
-    pub(crate) fn id(&self, way: Way, client: u128) -> u32 {
-        let first = if way == Way::Up { self.uplink } else { self.downlink };
+    pub(crate) fn id(&self, way: TunnelDirection, client: u128) -> u32 {
+        let first = if way == TunnelDirection::Up { self.uplink } else { self.downlink };
         first.wrapping_add(self.step.wrapping_mul(client as u32))
     }
 
     /// Whether an identifier that arrived is that of the client at an offset.
     #[inline]
-    pub(crate) fn is_id(&self, way: Way, client: u128, id: Option<u32>) -> bool {
+    pub(crate) fn is_id(&self, way: TunnelDirection, client: u128, id: Option<u32>) -> bool {
         let of = self.kind.tunnelling();
         let expected = of.has_id().then(|| self.id(way, client) & of.id_bits());
         id.map(|id| id & of.id_bits()) == expected
@@ -202,7 +202,11 @@ impl Tunnels {
 
     /// Whether packets of the other way come without a tunnel to the end that sends this way.
     #[inline]
-    pub(crate) fn receives_without(&self, sends: Way) -> bool {
-        self.kind.tunnelling().is_without(if sends == Way::Up { Way::Down } else { Way::Up })
+    pub(crate) fn receives_without(&self, sends: TunnelDirection) -> bool {
+        self.kind.tunnelling().is_without(if sends == TunnelDirection::Up {
+            TunnelDirection::Down
+        } else {
+            TunnelDirection::Up
+        })
     }
 }

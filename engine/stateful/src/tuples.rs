@@ -33,10 +33,10 @@ use crate::{
 pub const TRIES: u32 = 64;
 
 /// Most turns in a round of a mix.
-const MOST_TURNS: u64 = 1 << 16;
+const MAX_TURNS: u64 = 1 << 16;
 
 /// Most entries of a table of clients.
-const MOST_ENTRIES: u64 = 1 << 20;
+const MAX_ENTRIES: u64 = 1 << 20;
 
 /// Which part of all flows a worker begins: one of all workers of all engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Share {
 
 /// How tuples are shared by workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dealing {
+pub enum Sharding {
     /// Worker w of W takes the numbers n = w modulo W: replies come to any worker, or there is one a port.
     ByNumber,
     /// A worker takes the tuples whose replies it owns.
@@ -107,7 +107,7 @@ pub struct Tuples {
     opened: Vec<Option<usize>>,
     /// Share of the engine's clients.
     here: Share,
-    dealing: Dealing,
+    sharding: Sharding,
     exhausted: u64,
 }
 
@@ -216,11 +216,11 @@ struct Clients {
     looked: Box<[u16]>,
 }
 
-/// What a mix has of the ports of a pool's clients: `lane`, `lane + lanes`, ...
+/// What a mix has of the ports of a pool's clients: `shard`, `shard + shards`, ...
 #[derive(Clone, Copy, Debug)]
 struct Ports {
-    lane: u32,
-    lanes: u32,
+    shard: u32,
+    shards: u32,
     /// Number of ports.
     count: u32,
     /// Distance between ports of one worker.
@@ -282,7 +282,7 @@ fn normal(name: &'static str, known: &[Pool], pools: &[WeightedPool]) -> Result<
     }
     let factor = all.iter().fold(0, |factor, (_, weight)| gcd(factor, *weight)).max(1);
     let total = all.iter().map(|(_, weight)| weight / factor).sum();
-    if total > MOST_TURNS {
+    if total > MAX_TURNS {
         return Err(TupleProblem::TooFine(name, total));
     }
     Ok(all.into_iter().map(|(pool, weight)| WeightedPool { pool, weight: (weight / factor) as u32 }).collect())
@@ -306,9 +306,9 @@ impl Tuples {
         pools: &[Pool],
         templates: impl IntoIterator<Item = (&'a [WeightedPool], &'a [WeightedPool])>,
         share: Share,
-        dealing: Dealing,
+        sharding: Sharding,
     ) -> Result<Self, TupleError> {
-        Self::with_opened(pools, templates, &[], share, dealing)
+        Self::with_opened(pools, templates, &[], share, sharding)
     }
 
     /// Tuples of templates of which programs open some templates' flows.
@@ -320,7 +320,7 @@ impl Tuples {
         templates: impl IntoIterator<Item = (&'a [WeightedPool], &'a [WeightedPool])>,
         opened: &[usize],
         share: Share,
-        dealing: Dealing,
+        sharding: Sharding,
     ) -> Result<Self, TupleError> {
         let (mut client_mixes, mut server_mixes) = (Vec::new(), Vec::new());
         let mut indices = Vec::new();
@@ -342,7 +342,7 @@ impl Tuples {
         client_mixes.append(&mut opened_mixes);
         let mut clients = Vec::new();
         for index in 0..client_mixes.len() {
-            let made = Clients::new(pools, &client_mixes, (index, index >= in_turn), here, dealing);
+            let made = Clients::new(pools, &client_mixes, (index, index >= in_turn), here, sharding);
             clients.push(made.map_err(|problem| {
                 let uses = |template: &usize| {
                     let in_turn = indices[*template].map(|(clients, _)| clients);
@@ -352,7 +352,7 @@ impl Tuples {
             })?);
         }
         let servers = server_mixes.into_iter().map(|mix| Mix::new(mix, share.worker, share.workers)).collect();
-        Ok(Self { pools: pools.to_vec(), clients, servers, templates: indices, opened, here, dealing, exhausted: 0 })
+        Ok(Self { pools: pools.to_vec(), clients, servers, templates: indices, opened, here, sharding, exhausted: 0 })
     }
 
     /// The next tuple of a client for a flow of a template that a program opens; see `next`. None as well if the template has no such
@@ -390,12 +390,12 @@ impl Tuples {
         let port = (round % u64::from(clients.ports[member].count)) as u32;
         let tuple = Tuple { client: pool.address(offset), server, source_port: 0 };
         let mut draw = Draw { tuple, mix, member, position, offset, port, tries: 0 };
-        match self.dealing {
-            Dealing::ByNumber => {
+        match self.sharding {
+            Sharding::ByNumber => {
                 self.set_port(&mut draw);
                 Some(draw)
             }
-            Dealing::ByHash => self.look(&mut draw, owned).then_some(draw),
+            Sharding::ByHash => self.look(&mut draw, owned).then_some(draw),
         }
     }
 
@@ -408,8 +408,8 @@ impl Tuples {
             self.exhausted += 1;
             return false;
         }
-        match self.dealing {
-            Dealing::ByNumber if self.clients[draw.mix].looked.is_empty() => {
+        match self.sharding {
+            Sharding::ByNumber if self.clients[draw.mix].looked.is_empty() => {
                 draw.port = (draw.port + step) % count;
                 self.set_port(draw);
                 true
@@ -428,7 +428,7 @@ impl Tuples {
         let clients = &self.clients[draw.mix];
         let ports = clients.ports[draw.member];
         let pool = &self.pools[clients.mix.pools[draw.member].pool];
-        draw.tuple.source_port = pool.source_ports.port(draw.offset, ports.lane + draw.port * ports.lanes);
+        draw.tuple.source_port = pool.source_ports.port(draw.offset, ports.shard + draw.port * ports.shards);
     }
 
     /// Looks for the client's next port that is this worker's: of which it owns the replies, or every W-th; gives up where there should
@@ -443,9 +443,9 @@ impl Tuples {
             draw.port = u32::from(self.clients[draw.mix].looked[entry]) % count;
             self.clients[draw.mix].looked[entry] = ((draw.port + 1) % count) as u16;
             self.set_port(draw);
-            let own = match self.dealing {
-                Dealing::ByHash => owned(&draw.tuple),
-                Dealing::ByNumber => u64::from(draw.port) % self.here.workers == self.here.worker,
+            let own = match self.sharding {
+                Sharding::ByHash => owned(&draw.tuple),
+                Sharding::ByNumber => u64::from(draw.port) % self.here.workers == self.here.worker,
             };
             if own {
                 return true;
@@ -480,24 +480,24 @@ impl Clients {
         mixes: &[Vec<WeightedPool>],
         (index, opened): (usize, bool),
         share: Share,
-        dealing: Dealing,
+        sharding: Sharding,
     ) -> Result<Self, TupleProblem> {
         let mut entry = 0u64;
         let ports = mixes[index].iter().map(|weighted| {
             let has = |mix: &&Vec<WeightedPool>| mix.iter().any(|other| other.pool == weighted.pool);
-            let lane = mixes[..index].iter().filter(has).count() as u32;
-            let lanes = mixes.iter().filter(has).count() as u32;
+            let shard = mixes[..index].iter().filter(has).count() as u32;
+            let shards = mixes.iter().filter(has).count() as u32;
             let pool = &pools[weighted.pool];
             let engines = pool.part().of;
             if pool.last_offset() < u128::from(engines - 1) {
                 let addresses = pool.last_offset() as u64 + 1;
                 return Err(TupleProblem::TooFewClients { pool: weighted.pool, addresses, engines });
             }
-            let all = pool.source_ports.count() / lanes;
-            let needed = match dealing {
-                Dealing::ByNumber if opened => share.workers,
-                Dealing::ByNumber => share.workers.saturating_mul(u64::from(weighted.weight)),
-                Dealing::ByHash => 1,
+            let all = pool.source_ports.count() / shards;
+            let needed = match sharding {
+                Sharding::ByNumber if opened => share.workers,
+                Sharding::ByNumber => share.workers.saturating_mul(u64::from(weighted.weight)),
+                Sharding::ByHash => 1,
             };
             // A client has its turn again after the pool's length; after this many of these it is the same worker's.
             let rest = (pool.part_last() % u128::from(needed) + 1) % u128::from(needed);
@@ -505,15 +505,15 @@ impl Clients {
             if step > u64::from(all) {
                 return Err(TupleProblem::TooFewPorts { pool: weighted.pool, ports: all, needed: step });
             }
-            let ports = Ports { lane, lanes, count: all - all % step as u32, step: step as u32, entry };
+            let ports = Ports { shard, shards, count: all - all % step as u32, step: step as u32, entry };
             entry = entry.saturating_add(u64::try_from(pool.part_last()).unwrap_or(u64::MAX)).saturating_add(1);
             Ok(ports)
         });
         let ports = ports.collect::<Result<_, _>>()?;
-        let (step, entries) = match dealing {
-            Dealing::ByNumber if opened => (1, entry.min(MOST_ENTRIES)),
-            Dealing::ByNumber => (share.workers, 0),
-            Dealing::ByHash => (1, entry.min(MOST_ENTRIES)),
+        let (step, entries) = match sharding {
+            Sharding::ByNumber if opened => (1, entry.min(MAX_ENTRIES)),
+            Sharding::ByNumber => (share.workers, 0),
+            Sharding::ByHash => (1, entry.min(MAX_ENTRIES)),
         };
         let mix = Mix::new(mixes[index].clone(), share.worker, step);
         Ok(Self { mix, ports, looked: vec![0; entries as usize].into() })

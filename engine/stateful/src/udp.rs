@@ -2,7 +2,7 @@
 //! UDP: datagrams of programs, and flows that silence ends (RFC 768).
 use crate::{
     counters::Count,
-    flow::{Flow, State, is},
+    flow::{Flow, State, flags},
     packet::{ErrorKind, UDP_HEADER},
     tcp::{Context, Instant, Output, SendOutcome, Sources},
     wheel,
@@ -59,7 +59,7 @@ impl Flow {
 
     /// The silence that ends it may be over.
     pub fn silent(&mut self, cx: &mut Context<'_>) {
-        let passed = self.has(is::WAITING) && !wheel::before(wheel::tick_at(cx.now.ns), self.wait_at);
+        let passed = self.has(flags::WAITING) && !wheel::before(wheel::tick_at(cx.now.ns), self.wait_at);
         if passed && !self.waits_on() {
             cx.counters.one(Count::FlowsIdleTimeouts);
             self.state = State::Closed;
@@ -81,8 +81,8 @@ impl Flow {
             self.heard(cx.now);
             self.take_message();
         }
-        self.clear(is::OUTPUT);
-        if self.has(is::FIN_QUEUED) {
+        self.clear(flags::OUTPUT);
+        if self.has(flags::FIN_QUEUED) {
             self.state = State::Closed;
         }
         SendOutcome::Done
@@ -102,7 +102,7 @@ impl Flow {
         let Some(slot) = self.pieces.get_mut(usize::from(self.piece_count)) else { return false };
         slot.payload = payload;
         self.piece_count += 1;
-        self.set(is::OUTPUT);
+        self.set(flags::OUTPUT);
         true
     }
 }

@@ -14,7 +14,7 @@ const SLOTS: u32 = 2048;
 const BITS: u32 = 10;
 const WHEELS: u32 = 3;
 /// An entry for a later tick would come up after this: 9.8 h. Deadlines that are further away have laps.
-const FURTHEST: u32 = (SLOTS - 1) << (BITS * (WHEELS - 1));
+const SPAN: u32 = (SLOTS - 1) << (BITS * (WHEELS - 1));
 /// Ticks of a lap: 4.9 h. Ticks of 32 bits compare over half of their range, 9.8 h: a deadline that is further away than a lap is
 /// reached lap by lap, and what waits for it keeps how many are left.
 pub const LAP: u32 = 1 << LAP_BITS;
@@ -77,7 +77,7 @@ fn first_taken(heads: &[u32]) -> Option<usize> {
 
 /// A flow's entry.
 #[derive(Clone, Copy, Debug)]
-pub struct Link {
+pub struct TimerNode {
     next: u32,
     /// The entry before it; of the first in a slot: its slot, with `FIRST`.
     prev: u32,
@@ -86,10 +86,10 @@ pub struct Link {
 }
 
 const FIRST: u32 = 1 << 31;
-/// In `next` of an entry that is in no slot: see `Link::elsewhere`. No index.
+/// In `next` of an entry that is in no slot: see `TimerNode::elsewhere`. No index.
 const ELSEWHERE: u32 = NONE - 1;
 
-impl Link {
+impl TimerNode {
     /// An entry that is in no slot.
     pub const FREE: Self = Self { next: NONE, prev: NONE, at: 0 };
 
@@ -112,9 +112,9 @@ impl Link {
 }
 
 /// Where entries are.
-pub trait Links {
+pub trait TimerNodes {
     /// The entry of a flow.
-    fn link(&mut self, index: u32) -> &mut Link;
+    fn link(&mut self, index: u32) -> &mut TimerNode;
 }
 
 /// The wheels.
@@ -148,23 +148,23 @@ impl Wheel {
 
     /// Sets an entry for a tick; one that has passed comes up at once. It must be in no slot.
     #[inline]
-    pub fn set(&mut self, links: &mut impl Links, index: u32, at: u32) {
+    pub fn set(&mut self, links: &mut impl TimerNodes, index: u32, at: u32) {
         let at = if before(at, self.now) { self.now } else { at };
-        let at = if at.wrapping_sub(self.now) > FURTHEST { self.now.wrapping_add(FURTHEST) } else { at };
+        let at = if at.wrapping_sub(self.now) > SPAN { self.now.wrapping_add(SPAN) } else { at };
         self.len += 1;
         self.put(links, index, at);
     }
 
     /// Sets an entry for another tick, or for its first.
     #[inline(never)]
-    pub fn reset(&mut self, links: &mut impl Links, index: u32, at: u32) {
+    pub fn reset(&mut self, links: &mut impl TimerNodes, index: u32, at: u32) {
         self.cancel(links, index);
         self.set(links, index, at);
     }
 
     /// Takes an entry out, if it is in a slot.
     #[inline]
-    pub fn cancel(&mut self, links: &mut impl Links, index: u32) {
+    pub fn cancel(&mut self, links: &mut impl TimerNodes, index: u32) {
         if links.link(index).prev != NONE {
             self.take_out(links, index);
             self.len -= 1;
@@ -173,7 +173,7 @@ impl Wheel {
 
     /// Advances up to a tick, and takes the next entry out that expires until then; none if there is no more.
     #[inline]
-    pub fn take_due(&mut self, links: &mut impl Links, to: u32) -> Option<u32> {
+    pub fn take_due(&mut self, links: &mut impl TimerNodes, to: u32) -> Option<u32> {
         if self.len == 0 {
             if before(self.now, to) {
                 self.now = to;
@@ -198,7 +198,7 @@ impl Wheel {
 
     /// Passes ticks on which nothing expires, at least one and not beyond `to`.
     #[inline]
-    fn go_on(&mut self, links: &mut impl Links, to: u32) {
+    fn go_on(&mut self, links: &mut impl TimerNodes, to: u32) {
         if to.wrapping_sub(self.now) > SLOTS {
             self.skip(to);
             if self.now == to {
@@ -262,7 +262,7 @@ impl Wheel {
 
     /// A tick begins: what is in higher wheels comes nearer.
     #[inline]
-    fn turn(&mut self, links: &mut impl Links) {
+    fn turn(&mut self, links: &mut impl TimerNodes) {
         for wheel in (1..WHEELS).rev() {
             let turn = self.now >> (BITS * wheel);
             let begins = self.now & ((1 << (BITS * wheel)) - 1) == 0;
@@ -286,7 +286,7 @@ impl Wheel {
 
     /// Moves up to this many entries of a slot one wheel down.
     #[inline]
-    fn descend(&mut self, links: &mut impl Links, wheel: u32, turn: u32, most: usize) {
+    fn descend(&mut self, links: &mut impl TimerNodes, wheel: u32, turn: u32, most: usize) {
         let slot = slot_of(wheel, turn);
         for _ in 0..most {
             let index = self.heads[slot];
@@ -300,24 +300,24 @@ impl Wheel {
     }
 
     #[inline]
-    fn put(&mut self, links: &mut impl Links, index: u32, at: u32) {
+    fn put(&mut self, links: &mut impl TimerNodes, index: u32, at: u32) {
         let near = |wheel: u32| (at >> (BITS * wheel)).wrapping_sub(self.now >> (BITS * wheel)) < SLOTS;
         let wheel = if near(0) { 0 } else { 1 + u32::from(!near(1)) };
         self.put_at(links, index, wheel, at);
     }
 
     #[inline]
-    fn put_at(&mut self, links: &mut impl Links, index: u32, wheel: u32, at: u32) {
+    fn put_at(&mut self, links: &mut impl TimerNodes, index: u32, wheel: u32, at: u32) {
         let slot = slot_of(wheel, at >> (BITS * wheel));
         let head = core::mem::replace(&mut self.heads[slot], index);
         if head != NONE {
             links.link(head).prev = index;
         }
-        *links.link(index) = Link { next: head, prev: FIRST | slot as u32, at };
+        *links.link(index) = TimerNode { next: head, prev: FIRST | slot as u32, at };
     }
 
     #[inline]
-    fn take_out(&mut self, links: &mut impl Links, index: u32) {
+    fn take_out(&mut self, links: &mut impl TimerNodes, index: u32) {
         let link = *links.link(index);
         if link.prev & FIRST != 0 {
             self.heads[(link.prev & !FIRST) as usize] = link.next;
@@ -336,8 +336,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    impl Links for Vec<Link> {
-        fn link(&mut self, index: u32) -> &mut Link {
+    impl TimerNodes for Vec<TimerNode> {
+        fn link(&mut self, index: u32) -> &mut TimerNode {
             &mut self[index as usize]
         }
     }
@@ -371,7 +371,7 @@ mod tests {
                 1..200,
             ),
         ) {
-            let mut links = vec![Link::FREE; 20];
+            let mut links = vec![TimerNode::FREE; 20];
             let mut wheel = Wheel::new(start);
             let mut model = [None; 20];
             let mut now = start;

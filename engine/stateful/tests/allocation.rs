@@ -16,8 +16,8 @@ use std::{
 use net::{CLIENT_PORT, Host, LINKS, MS, Net, Path, SERVER_PORT, START};
 use rtrb::RingBuffer;
 use spate_stateful::{
-    Address, Ahead, Client, Comparison, Count, Cut, Emulation, Hints, Instruction, Offloads, Payload, Pool, Program,
-    Protocol, Received, Recorder, Scenario, Server, Template, Tunables, WeightedPool, arrivals,
+    Address, Client, Comparison, Count, Emulation, Hints, Instruction, Offloads, Payload, Pool, Prefetched, Program,
+    Protocol, Received, Recorder, Scenario, Segmentation, Server, Template, Tunables, WeightedPool, arrivals,
     envelope::{Arrival, Envelopes, Ports},
     gtpu::Gtpu,
     payload::{Field, Values},
@@ -26,7 +26,7 @@ use spate_stateful::{
     scenario::CongestionControl,
     tcp::Output,
     tunnel::{Kind, Tunnels},
-    tuples::{Dealing, Share},
+    tuples::{Sharding, Share},
 };
 
 thread_local! {
@@ -100,15 +100,15 @@ impl Output for Burst {
         self.write(len, None)
     }
 
-    fn leaves_checksums(&self) -> bool {
+    fn offloads_checksums(&self) -> bool {
         self.offloads.checksums
     }
 
-    fn cut(&self) -> Option<&Cut> {
-        self.offloads.cut.as_ref()
+    fn segmentation(&self) -> Option<&Segmentation> {
+        self.offloads.segmentation.as_ref()
     }
 
-    fn frame_to_cut(&mut self, headers: usize, data: usize, segment: usize) -> Option<&mut [u8]> {
+    fn frame_to_segment(&mut self, headers: usize, data: usize, segment: usize) -> Option<&mut [u8]> {
         self.write(headers + data, Some(segment))
     }
 }
@@ -132,7 +132,7 @@ impl Host for Worker {
                 Some(Arrival::Done) => return Received::Taken,
                 Some(Arrival::Inner(inner)) => inner,
             };
-            let mut found = [Ahead::default()];
+            let mut found = [Prefetched::default()];
             self.emulation.look_ahead(iter::once(frame), &mut found);
             let hints = Hints { verified: false, ahead: Some(&found[0]) };
             self.emulation.receive_hinted(port, frame, hints, now_ns)
@@ -145,7 +145,7 @@ impl Host for Worker {
 
     fn transmit(&mut self, port: usize, now_ns: u64, out: &mut impl Output) {
         let burst = &mut self.burst;
-        burst.offloads = Offloads { checksums: out.leaves_checksums(), cut: out.cut().copied() };
+        burst.offloads = Offloads { checksums: out.offloads_checksums(), segmentation: out.segmentation().copied() };
         watched(|| {
             burst.written.clear();
             burst.gap = self.tunnels.as_ref().map_or(0, |tunnels| tunnels.gap(port));
@@ -158,7 +158,7 @@ impl Host for Worker {
         for (frame, &(len, segment)) in burst.buffers.iter().zip(&burst.written) {
             let room = match segment {
                 None => out.frame(len),
-                Some(segment) => out.frame_to_cut(len, 0, segment),
+                Some(segment) => out.frame_to_segment(len, 0, segment),
             };
             room.expect("as much room as the burst has").copy_from_slice(&frame[..len]);
         }
@@ -379,7 +379,7 @@ fn run(scenario: Scenario, path: Path, offloads: Offloads) -> impl Fn(Count) -> 
     let share = Share { worker: 0, workers: 1 };
     let owned = Box::new(|_, _, _: &_| true);
     let mut emulation =
-        Emulation::new(scenario.clone(), share, Dealing::ByNumber, owned, &LINKS, 5, START).expect("a share");
+        Emulation::new(scenario.clone(), share, Sharding::ByNumber, owned, &LINKS, 5, START).expect("a share");
     let (out, _records) = RingBuffer::new(500);
     emulation.record(Recorder { one_in: 1, out });
     let tunnels = Envelopes::new(&scenario, &Ports { links: &LINKS, ..Ports::default() }, |template, client| {
@@ -390,7 +390,7 @@ fn run(scenario: Scenario, path: Path, offloads: Offloads) -> impl Fn(Count) -> 
         .iter()
         .map(|of| of.client.as_ref().map_or((0, 1), |client| (2 * client.rate.0, 1)))
         .collect();
-    let row = Emulation::row(&scenario, &rates, share).expect("rates");
+    let flow_schedule = Emulation::flow_schedule(&scenario, &rates, share).expect("rates");
     watched(|| emulation.start(START));
 
     let buffers = vec![[0; LONGEST]; 64];
@@ -398,14 +398,14 @@ fn run(scenario: Scenario, path: Path, offloads: Offloads) -> impl Fn(Count) -> 
     let mut net = Net::of(Worker { emulation, tunnels, burst }, scenario.clone(), path);
     net.offloads = offloads;
     net.run_for(1000 * MS);
-    watched(|| net.stack.emulation.change_rates(START + 1000 * MS, row));
+    watched(|| net.stack.emulation.change_rates(START + 1000 * MS, flow_schedule));
     net.run_for(1000 * MS);
     assert!(watched(|| net.stack.emulation.over()).is_some(), "the first rates are over");
     watched(|| net.stack.emulation.stop(net.now));
     net.run_for(400_000 * MS);
     watched(|| net.stack.emulation.give_up());
     assert_eq!(net.stack.emulation.flows(), 0);
-    assert_eq!(net.cut > 0, offloads.cut.is_some());
+    assert_eq!(net.cut > 0, offloads.segmentation.is_some());
     assert_eq!(CALLS.get(), 0, "calls of the allocator; the first is printed above");
     move |count| {
         let sides = (0..scenario.templates.len()).flat_map(|template| [(template, true), (template, false)]);
@@ -442,8 +442,8 @@ fn whatever_flows_do_a_worker_takes_no_memory_once_it_runs() {
 
 #[test]
 fn a_device_that_cuts_frames_makes_no_difference_to_that() {
-    let cut = Cut { longest_frame: LONGEST as u32 - 1, longest_segment: 1514, v6: true };
-    let counted = run(all(), bad(2), Offloads { checksums: true, cut: Some(cut) });
+    let cut = Segmentation { longest_frame: LONGEST as u32 - 1, longest_segment: 1514, v6: true };
+    let counted = run(all(), bad(2), Offloads { checksums: true, segmentation: Some(cut) });
     assert!(counted(Count::FastRetransmits) > 0);
 }
 

@@ -10,7 +10,7 @@ use spate_stateful::{
     payload::{Field, Values},
     pool::Order,
     tcp::Output,
-    tuples::{Dealing, Share},
+    tuples::{Sharding, Share},
 };
 
 /// Number of flows due a second.
@@ -24,7 +24,7 @@ fn clients(rate: u64) -> Scenario {
 /// A worker on ports that nothing leaves.
 fn worker(of: Scenario, share: Share) -> Result<Emulation, EmulationError> {
     let links = [PortLink { mac: [2; 6], next_hop: [4; 6] }; CLIENT_PORT + 2];
-    Emulation::new(Arc::new(of), share, Dealing::ByNumber, Box::new(|_, _, _| true), &links, 1, 0)
+    Emulation::new(Arc::new(of), share, Sharding::ByNumber, Box::new(|_, _, _| true), &links, 1, 0)
 }
 
 /// An output whose frames are never answered.
@@ -157,8 +157,8 @@ fn flows_that_wait_for_others_do_not_begin_while_their_template_stands() {
         |emulation, _, _, stand| emulation.change_rate(MS, if stand { (0, 1) } else { (1, 1) }),
         |emulation, of, share, stand| {
             let rate = if stand { (0, 1) } else { (100_000, 1) };
-            let row = Emulation::row(of, &[rate], share).expect("a row");
-            emulation.change_rates(if stand { MS } else { 3000 * MS }, row);
+            let flow_schedule = Emulation::flow_schedule(of, &[rate], share).expect("a row");
+            emulation.change_rates(if stand { MS } else { 3000 * MS }, flow_schedule);
         },
     ];
     for pause in pauses {

@@ -5,8 +5,8 @@ mod net;
 
 use net::{MS, Net, Path, SERVER_PORT, START, request_response, scenario};
 use spate_stateful::{
-    Address, Count, Finish, Pool, Protocol, Received, Scenario, Stack,
-    packet::{Below, Ends, Head, Options, TCP_HEADER, flag},
+    Address, Count, OffloadRequest, Pool, Protocol, Received, Scenario, Stack,
+    packet::{Endpoints, LowerHeaders, Options, SegmentHeader, TCP_HEADER, flag},
     pool::Order,
 };
 use std::{net::IpAddr, sync::Arc};
@@ -72,11 +72,11 @@ fn syn(of: Scenario, source: &str, mac: [u8; 6]) -> Received {
     let to = of.pools[1].address(0);
     let mut macs = [2; 12];
     macs[..6].copy_from_slice(&mac);
-    let ends = Ends::of(address(source), to);
-    let below = Below { macs, ends, tos: 0, ttl: 64, id: 0, finish: Finish::Nothing };
+    let ends = Endpoints::of(address(source), to);
+    let below = LowerHeaders { macs, ends, tos: 0, ttl: 64, id: 0, finish: OffloadRequest::Nothing };
     let mut frame = vec![0; below.len() + TCP_HEADER];
     let flags = flag::SYN;
-    let head = Head { source_port: 1024, destination_port: 80, seq: 1, ack: 0, flags, window: 9, ecn: 0 };
+    let head = SegmentHeader { source_port: 1024, destination_port: 80, seq: 1, ack: 0, flags, window: 9, ecn: 0 };
     below.write_tcp(&mut frame, &head, &Options::default(), (0, 0));
     Stack::new(Arc::new(of), &net::LINKS, 1, START).receive(SERVER_PORT, &frame, START)
 }

@@ -13,8 +13,8 @@ use spate_stateful::{
     gtpu::Gtpu,
     pool::Order,
     tcp::Output,
-    tunnel::{Kind, Tunnels, Way},
-    tuples::{Dealing, Share},
+    tunnel::{Kind, TunnelDirection, Tunnels},
+    tuples::{Sharding, Share},
 };
 
 const FLOWS: u64 = 1000;
@@ -170,13 +170,13 @@ struct Worker {
 impl Worker {
     fn new(scenario: &Arc<Scenario>, link: PortLink, index: usize, workers: usize) -> Self {
         let share = Share { worker: index as u64, workers: workers as u64 };
-        let dealing = if workers > 1 { Dealing::ByHash } else { Dealing::ByNumber };
+        let sharding = if workers > 1 { Sharding::ByHash } else { Sharding::ByNumber };
         let owned = Box::new(move |_: usize, port: u16, tuple: &spate_stateful::tuples::Tuple| {
             let (client, server) = ((tuple.client.into(), tuple.source_port), (tuple.server.into(), port));
             spread::queue_between(server, client, workers) == index
         });
         let links = [link];
-        let mut emulation = Emulation::new(scenario.clone(), share, dealing, owned, &links, 7, 0).unwrap();
+        let mut emulation = Emulation::new(scenario.clone(), share, sharding, owned, &links, 7, 0).unwrap();
         emulation.set_shared(workers > 1);
         let counters = |template, client| Arc::clone(emulation.counters(template, client));
         let envelopes = Envelopes::new(scenario, &Ports { links: &links, ..Ports::default() }, counters);
@@ -653,7 +653,7 @@ fn addresses_as_stated() {
     let tunnels = case.tunnels();
     let overheads = [(false, None, 36), (false, Some(0), 44), (true, None, 56), (true, Some(0), 64)];
     for (v6_outside, qfi, expected) in overheads {
-        assert_eq!(Case { v6_outside, qfi, ..case }.tunnels().encap(Way::Up).overhead(), expected);
+        assert_eq!(Case { v6_outside, qfi, ..case }.tunnels().encap(TunnelDirection::Up).overhead(), expected);
     }
     assert_eq!(tunnels.last_near_end(), Address::v4(172 << 24 | 12));
     let mut pool = case.scenario(true).pools[0].clone();

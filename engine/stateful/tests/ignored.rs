@@ -7,8 +7,8 @@ use std::{net::IpAddr, sync::Arc};
 use net::{CLIENT_PORT, LINKS, SERVER_PORT, START, over_ipv6, request_response, scenario};
 use spate_net::checksum::{checksum, sum};
 use spate_stateful::{
-    Address, Count, Finish, IgnoredSources, Protocol, Received, Stack, Tuple,
-    packet::{Below, Ends, Head, Options, TCP_HEADER, UDP_HEADER, flag},
+    Address, Count, IgnoredSources, OffloadRequest, Protocol, Received, Stack, Tuple,
+    packet::{Endpoints, LowerHeaders, Options, SegmentHeader, TCP_HEADER, UDP_HEADER, flag},
 };
 
 const PROBE: [u8; 6] = [2, 0, 0, 0, 0, 0x99];
@@ -44,16 +44,23 @@ enum What {
 
 /// A frame to a port's station, from and to an address.
 fn frame(what: What, port: usize, mac: [u8; 6], [source, destination]: [Address; 2], ports: (u16, u16)) -> Vec<u8> {
-    let ends = Ends::of(source, destination);
+    let ends = Endpoints::of(source, destination);
     let mut macs = [0; 12];
     macs[..6].copy_from_slice(&LINKS[port].mac);
     macs[6..].copy_from_slice(&mac);
-    let below = Below { macs, ends, tos: 0, ttl: 64, id: 0, finish: Finish::Nothing };
+    let below = LowerHeaders { macs, ends, tos: 0, ttl: 64, id: 0, finish: OffloadRequest::Nothing };
     match what {
         What::Segment(flags) => {
             let mut frame = vec![0; below.len() + TCP_HEADER];
-            let head =
-                Head { source_port: ports.0, destination_port: ports.1, seq: 1, ack: 1, flags, window: 9, ecn: 0 };
+            let head = SegmentHeader {
+                source_port: ports.0,
+                destination_port: ports.1,
+                seq: 1,
+                ack: 1,
+                flags,
+                window: 9,
+                ecn: 0,
+            };
             below.write_tcp(&mut frame, &head, &Options::default(), (0, 0));
             frame
         }

@@ -3,16 +3,16 @@
 use proptest::prelude::*;
 use spate_net::fast::{self, V4, V6};
 use spate_stateful::{
-    Address, Finish,
-    packet::{Below, Content, Ends, Head, Options, Packet, TCP_HEADER, UDP_HEADER},
+    Address, OffloadRequest,
+    packet::{Content, Endpoints, LowerHeaders, Options, Packet, SegmentHeader, TCP_HEADER, UDP_HEADER},
 };
 
-fn below(ends: Ends) -> Below {
-    Below { macs: [2; 12], ends, tos: 0, ttl: 64, id: 0, finish: Finish::Nothing }
+fn below(ends: Endpoints) -> LowerHeaders {
+    LowerHeaders { macs: [2; 12], ends, tos: 0, ttl: 64, id: 0, finish: OffloadRequest::Nothing }
 }
 
-fn head((source_port, destination_port): (u16, u16)) -> Head {
-    Head { source_port, destination_port, seq: 1, ack: 2, flags: 16, window: 3, ecn: 0 }
+fn head((source_port, destination_port): (u16, u16)) -> SegmentHeader {
+    SegmentHeader { source_port, destination_port, seq: 1, ack: 2, flags: 16, window: 3, ecn: 0 }
 }
 
 fn ports(packet: &Packet<'_>) -> (u32, bool) {
@@ -29,7 +29,7 @@ proptest! {
     fn ends_are_those_that_are_read(source in any::<u128>(), destination in any::<u128>(), of in any::<(u16, u16)>(), v6: bool, udp: bool) {
         let address = |bits: u128| if v6 { Address(bits) } else { Address::v4(bits as u32) };
         prop_assume!(address(source).is_v6() == v6 && address(destination).is_v6() == v6);
-        let below = below(Ends::of(address(source), address(destination)));
+        let below = below(Endpoints::of(address(source), address(destination)));
         let mut frame = vec![0; below.len() + if udp { UDP_HEADER } else { TCP_HEADER }];
         if udp {
             below.write_udp(&mut frame, of, 0, 0);

@@ -4,10 +4,10 @@
 mod net;
 
 use net::{CLIENT_PORT, MS, Net, Path, SERVER_PORT, one_of, over_ipv6, request_response, with};
-use spate_stateful::{Count, Cut, Offloads, Payload, Protocol, Scenario, Tunables, random::Numbers};
+use spate_stateful::{Count, Offloads, Payload, Protocol, Scenario, Segmentation, Tunables, random::Numbers};
 
 fn cutting(longest_frame: u32, longest_segment: u32, v6: bool) -> Offloads {
-    Offloads { checksums: true, cut: Some(Cut { longest_frame, longest_segment, v6 }) }
+    Offloads { checksums: true, segmentation: Some(Segmentation { longest_frame, longest_segment, v6 }) }
 }
 
 fn tunables(random: &mut Numbers) -> Tunables {
@@ -65,7 +65,7 @@ fn what_a_device_makes_is_what_leaves_without_it() {
         let path = Path { bandwidth: one_of(&mut random, &[0, 100_000_000]), seed, ..Path::default() };
         let offloads = match random.below(5) {
             4 => Offloads { checksums: false, ..cutting(16_383, 9014, true) },
-            0 => Offloads { checksums: true, cut: None },
+            0 => Offloads { checksums: true, segmentation: None },
             1 => cutting(16_383, 1514, random.below(2) == 0),
             2 => cutting(65_400, 9014, true),
             _ => cutting(1 + random.below(16_000) as u32, 9014, true),

@@ -9,7 +9,7 @@ use spate_stateful::{
     Comparison, Count, Emulation, Instruction, Pool, Program, Protocol, Received, Scenario, Tunables,
     pool::Order,
     tcp::Output,
-    tuples::{Dealing, Share},
+    tuples::{Sharding, Share},
 };
 
 const OPENERS: u64 = 20;
@@ -90,7 +90,7 @@ fn network(of: Scenario) -> Net<Worker> {
     let share = Share { worker: 0, workers: 1 };
     let owned = Box::new(|_, _, _: &_| true);
     let mut emulation =
-        Emulation::new(of.clone(), share, Dealing::ByNumber, owned, &LINKS, 7, net::START).expect("a share");
+        Emulation::new(of.clone(), share, Sharding::ByNumber, owned, &LINKS, 7, net::START).expect("a share");
     emulation.start(net::START);
     let mut net = Net::of(Worker(emulation), of, Path::default());
     net.record = true;

@@ -7,8 +7,8 @@ use std::{net::IpAddr, sync::Arc};
 
 use net::{LINKS, SERVER_PORT, START, over_ipv6, request_response, scenario};
 use spate_stateful::{
-    Address, Finish, Protocol, Received, Stack,
-    packet::{Below, Ends, Head, Options, TCP_HEADER, UDP_HEADER, flag},
+    Address, OffloadRequest, Protocol, Received, Stack,
+    packet::{Endpoints, LowerHeaders, Options, SegmentHeader, TCP_HEADER, UDP_HEADER, flag},
 };
 
 const PORTS: (u16, u16) = (1024, 80);
@@ -23,17 +23,18 @@ fn received(protocol: Protocol, source: &str, flags: u8) -> (Received, bool, usi
     }
     let to = of.pools[1].address(0);
     let ends = match source {
-        IpAddr::V4(v4) => Ends::V4 { source: v4.to_bits(), destination: to.as_v4().unwrap() },
-        IpAddr::V6(v6) => Ends::V6 { source: Address(v6.to_bits()), destination: to },
+        IpAddr::V4(v4) => Endpoints::V4 { source: v4.to_bits(), destination: to.as_v4().unwrap() },
+        IpAddr::V6(v6) => Endpoints::V6 { source: Address(v6.to_bits()), destination: to },
     };
     let mut macs = [2; 12];
     macs[..6].copy_from_slice(&LINKS[SERVER_PORT].mac);
-    let below = Below { macs, ends, tos: 0, ttl: 64, id: 0, finish: Finish::Nothing };
+    let below = LowerHeaders { macs, ends, tos: 0, ttl: 64, id: 0, finish: OffloadRequest::Nothing };
     let mut frame = vec![0; below.len() + if flags == 0 { UDP_HEADER } else { TCP_HEADER }];
     if flags == 0 {
         below.write_udp(&mut frame, PORTS, 0, 0);
     } else {
-        let head = Head { source_port: PORTS.0, destination_port: PORTS.1, seq: 1, ack: 1, flags, window: 9, ecn: 0 };
+        let head =
+            SegmentHeader { source_port: PORTS.0, destination_port: PORTS.1, seq: 1, ack: 1, flags, window: 9, ecn: 0 };
         below.write_tcp(&mut frame, &head, &Options::default(), (0, 0));
     }
     let mut stack = Stack::new(Arc::new(of), &LINKS, 1, START);

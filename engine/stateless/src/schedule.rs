@@ -148,11 +148,11 @@ pub struct Schedule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     due_ns: u64,
-    who: Who,
+    who: Source,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Who {
+enum Source {
     Group(usize),
     Burst(usize),
 }
@@ -292,12 +292,12 @@ impl Schedule {
             let others = self.heap[1..self.heap.len().min(3)].iter().map(|e| e.due_ns).min();
             let limit = others.map_or(before_ns, |due| before_ns.min(due.saturating_add(1)));
             let next = match who {
-                Who::Group(index) => {
+                Source::Group(index) => {
                     let group = &mut self.groups[index];
                     taken += group.take(limit, most - taken, &mut take);
                     group.due_ns()
                 }
-                Who::Burst(stream) => {
+                Source::Burst(stream) => {
                     let count = self.take_burst(stream, limit, most - taken, &mut take);
                     events += usize::from(count == 0);
                     taken += count;
@@ -397,11 +397,11 @@ impl Schedule {
             self.groups
                 .iter()
                 .enumerate()
-                .filter_map(|(index, group)| Some(Entry { due_ns: group.due_ns()?, who: Who::Group(index) })),
+                .filter_map(|(index, group)| Some(Entry { due_ns: group.due_ns()?, who: Source::Group(index) })),
         );
         for stream in 0..self.streams.len() {
             if let Some(due_ns) = self.aim_burst(stream) {
-                self.heap.push(Entry { due_ns, who: Who::Burst(stream) });
+                self.heap.push(Entry { due_ns, who: Source::Burst(stream) });
             }
         }
         for at in (0..self.heap.len() / 2).rev() {

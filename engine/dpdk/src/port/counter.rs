@@ -12,7 +12,7 @@ pub struct DeviceCounter {
 }
 
 impl DeviceCounter {
-    /// Its value now, of which nothing is known but that it counts; none if the device does not answer.
+    /// The counter's value now, of which nothing is known but that it counts; none if the device does not answer.
     pub fn read(&self) -> Option<u64> {
         stamp::read(self.inner.id)
     }

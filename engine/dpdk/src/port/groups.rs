@@ -15,7 +15,7 @@ pub struct GroupFilter {
 
 impl GroupFilter {
     /// Groups that every device has room for.
-    pub const MOST: usize = sys::SPATE_MOST_GROUPS as usize;
+    pub const MAX: usize = sys::SPATE_MAX_GROUPS as usize;
 
     /// Frames to these MACs are received too, instead of those before. Devices that receive all anyway may refuse.
     pub fn set(&self, groups: &[[u8; 6]]) -> Result<(), Error> {

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use spate_dpdk_sys as sys;
 
 use super::{
-    offloads::{Cut, Offloads},
+    offloads::{Offloads, Segmentation},
     probe::call,
 };
 use crate::{Device, Error, device::describe, interface, stamp};
@@ -15,7 +15,7 @@ const JUMBO_FRAME: usize = 9230;
 
 /// Longest frame that is given to a device to be cut into segments: what one descriptor of any NIC holds (those of Intel's 10G
 /// and 40G families have 14 bits for a buffer's length).
-const LONGEST_TO_CUT: usize = 16_383;
+const MAX_TSO_FRAME: usize = 16_383;
 
 #[derive(Debug)]
 pub(super) struct Info {
@@ -26,7 +26,7 @@ pub(super) struct Info {
     pub(super) max_queues: (usize, usize),
     pub(super) rx_limits: Limits,
     pub(super) tx_limits: Limits,
-    /// Of `SPATE_CAN_*`.
+    /// Offloads that the driver offers, bits of `SPATE_CAN_*`.
     pub(super) offers: u32,
     /// The counter of its time stamps can be read.
     pub(super) has_clock: bool,
@@ -94,13 +94,13 @@ impl Info {
         let tap = self.driver == "net_tap";
         // It compares a segment with its Ethernet header, and a tag, to the MTU, and omits what is of IPv6 (DPDK 22.11).
         let longest_segment = if tap { self.max_frame_len.saturating_sub(14 + 4) } else { self.max_frame_len };
-        let cut = Cut { longest_frame: LONGEST_TO_CUT, longest_segment, v6: !tap };
+        let segmentation = Segmentation { longest_frame: MAX_TSO_FRAME, longest_segment, v6: !tap };
         let tx_checksum = self.offers(sys::SPATE_CAN_TX_CHECKSUM);
         Offloads {
             // To ask a virtual host for marks is to allow it packets without checksums, which are not verified.
             rx_checksum: self.offers(sys::SPATE_CAN_RX_CHECKSUM) && !self.driver.starts_with("net_virtio"),
             tx_checksum,
-            cut: (tx_checksum && self.offers(sys::SPATE_CAN_CUT)).then_some(cut),
+            segmentation: (tx_checksum && self.offers(sys::SPATE_CAN_TSO)).then_some(segmentation),
         }
     }
 }

@@ -6,7 +6,7 @@ use spate_dpdk_sys as sys;
 
 use super::{info::Info, offloads::Offloads, probe::set_mac, refusal::Refusal};
 use crate::{
-    Device, Error, KernelSocket, Mempool, bond::Bond, device::describe, interface, loopback::Loopback, resting,
+    Device, Error, KernelSocket, Mempool, bond::Bond, device::describe, interface, loopback::Loopback, quarantine,
     stamp::StampField,
 };
 
@@ -74,6 +74,6 @@ impl Drop for Inner {
         self.kernel.iter().for_each(KernelSocket::release);
         self.bond.iter().for_each(Bond::close);
         // It has given its packets back.
-        resting::sweep();
+        quarantine::sweep();
     }
 }

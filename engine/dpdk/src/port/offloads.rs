@@ -8,7 +8,7 @@ pub enum UseOffloads {
     /// What it offers and is faster than without.
     #[default]
     Auto,
-    /// The same, and the checksums of all that is sent.
+    /// The device completes the checksums of all that is sent, too.
     All,
     /// Nothing.
     None,
@@ -22,17 +22,17 @@ pub struct Offloads {
     /// Completes checksums of IPv4, TCP and UDP in all packets that are made for it.
     pub tx_checksum: bool,
     /// Cuts TCP into segments, and completes their checksums.
-    pub cut: Option<Cut>,
+    pub segmentation: Option<Segmentation>,
 }
 
 /// How a device cuts frames into segments. Lengths are without FCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct Segmentation {
     /// Longest frame that it takes.
     pub longest_frame: usize,
     /// Longest frame that it makes.
     pub longest_segment: usize,
-    /// Those of IPv6 too.
+    /// Whether the device segments IPv6, too.
     pub v6: bool,
 }
 
@@ -41,7 +41,7 @@ impl Offloads {
     pub fn names(&self) -> Vec<&'static str> {
         let all = [
             (self.tx_checksum, "tx-checksum"),
-            (self.cut.is_some(), "tcp-segmentation"),
+            (self.segmentation.is_some(), "tcp-segmentation"),
             (self.rx_checksum, "rx-checksum"),
         ];
         all.into_iter().filter_map(|(used, name)| used.then_some(name)).collect()
@@ -51,7 +51,7 @@ impl Offloads {
     pub(super) fn bits(&self) -> u32 {
         let bit = |so: bool, bit: u32| if so { bit } else { 0 };
         bit(self.rx_checksum, sys::SPATE_CAN_RX_CHECKSUM)
-            | bit(self.tx_checksum || self.cut.is_some(), sys::SPATE_CAN_TX_CHECKSUM)
-            | bit(self.cut.is_some(), sys::SPATE_CAN_CUT)
+            | bit(self.tx_checksum || self.segmentation.is_some(), sys::SPATE_CAN_TX_CHECKSUM)
+            | bit(self.segmentation.is_some(), sys::SPATE_CAN_TSO)
     }
 }

@@ -109,7 +109,7 @@ impl Port<Configured> {
         self
     }
 
-    /// Has the device stamp the packets that it receives.
+    /// Lets the device stamp the packets that it receives.
     ///
     /// # Errors
     /// If it does not, or if the counter of its time stamps cannot be read.

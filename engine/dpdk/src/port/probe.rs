@@ -14,7 +14,7 @@ const KERNEL_RING_BYTES: usize = 32 << 20;
 /// Frames of those rings at most: what a worker that lost its CPU for 400 ms misses at 20 kpps.
 const KERNEL_RING_FRAMES: usize = 8192;
 /// Largest slot of those rings: packets and their headroom are shorter than 64 KiB, and a slot is a power of two.
-const KERNEL_FRAME_MOST: usize = 32 << 10;
+const MAX_KERNEL_FRAME: usize = 32 << 10;
 /// What the kernel keeps of a frame slot for itself (TPACKET2_HDRLEN without its address, and alignment).
 const KERNEL_FRAME_OVERHEAD: usize = 96;
 
@@ -33,9 +33,9 @@ pub(crate) fn open_pci(eal: &Eal, address: &str) -> Result<u16, Error> {
 /// Makes a port of a kernel interface. Returns its driver's socket, too.
 pub(crate) fn open_kernel(interface: &str) -> Result<(u16, KernelSocket), Error> {
     let index = interface::interface_index(interface).map_err(|_| Error::InterfaceNotFound(interface.to_owned()))?;
-    if kernel_frame_size(interface) > KERNEL_FRAME_MOST {
+    if kernel_frame_size(interface) > MAX_KERNEL_FRAME {
         let mtu = interface::mtu(interface).unwrap_or_default();
-        let most = KERNEL_FRAME_MOST - KERNEL_FRAME_OVERHEAD - 18;
+        let most = MAX_KERNEL_FRAME - KERNEL_FRAME_OVERHEAD - 18;
         return Err(Error::Failed {
             what: format!("opening interface {interface}"),
             reason: format!(

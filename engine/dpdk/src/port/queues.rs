@@ -13,19 +13,19 @@ use super::{inner::Inner, offloads::Offloads, stats::link_of};
 use crate::{Device, KernelSocket, bond::Waiting, loopback::Loopback, stamp::StampField};
 
 /// How often it tries the same socket again.
-const TRY_AGAIN: Duration = Duration::from_secs(10);
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A receive queue of a port.
 pub struct RxQueue {
     pub(super) inner: Arc<Inner>,
     pub(super) queue: u16,
-    /// One thread at a time: Send, not Sync.
+    /// Makes the queue Send and not Sync: one thread uses it at a time.
     pub(super) here: PhantomData<Cell<()>>,
 }
 
 /// A transmit queue of a port.
 pub struct TxQueue {
-    /// Of a bond; freed before the port is closed.
+    /// Packets that wait for a bond; freed before the port is closed.
     pub(super) waiting: Option<Box<Waiting>>,
     /// The socket that a client of shared memory has tried to connect to again, and when.
     pub(super) tried: Option<((u64, i64, i64), Instant)>,
@@ -79,8 +79,8 @@ impl TxQueue {
         self.inner.kernel.as_ref().is_none_or(KernelSocket::flush)
     }
 
-    /// How often `tend` is to be called; none for devices that need none of that.
-    pub fn tend_every(&self) -> Option<Duration> {
+    /// How often `maintain` is to be called; none for devices that need none of that.
+    pub fn maintenance_interval(&self) -> Option<Duration> {
         match &self.inner.device {
             Device::Bond(_) => Some(Duration::from_millis(20)),
             Device::Memif(memif) if !memif.server => Some(Duration::from_secs(1)),
@@ -90,13 +90,13 @@ impl TxQueue {
 
     /// Does what a device leaves to its user: a bond sends the frames of LACP, and a shared memory interface that lost its server
     /// connects again. To be called by the thread that receives from the port, too; there must be no other.
-    pub fn tend(&mut self) {
+    pub fn maintain(&mut self) {
         match &self.inner.device {
             // SAFETY: this is the thread that sends on the queue.
             Device::Bond(_) => unsafe { sys::spate_bond_tend(self.inner.id, self.queue) },
             Device::Memif(memif) if !link_of(self.inner.id).is_some_and(|(up, _)| up) => {
                 let (found, now) = (memif.identity(), Instant::now());
-                let tried = self.tried.is_some_and(|(socket, at)| found == Some(socket) && now < at + TRY_AGAIN);
+                let tried = self.tried.is_some_and(|(socket, at)| found == Some(socket) && now < at + RETRY_INTERVAL);
                 if let Some(socket) = found.filter(|_| !tried) {
                     self.tried = Some((socket, now));
                     // SAFETY: this thread alone uses the queues of the port.

@@ -4,7 +4,7 @@
 /// What a device refuses, as virtual functions do that their physical function does not trust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Another MAC address than its own.
+    /// The device refuses another MAC address than its own.
     Mac,
     /// Promiscuous mode.
     Promiscuous,

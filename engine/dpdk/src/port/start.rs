@@ -29,9 +29,9 @@ const SERVER_LIMIT: Duration = Duration::from_secs(60);
 /// How many packets the rings of a queue hold; fitted to what the driver can do.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueSizes {
-    /// Of each receive queue.
+    /// Packets that the ring of each receive queue holds.
     pub rx: u16,
-    /// Of each transmit queue.
+    /// Packets that the ring of each transmit queue holds.
     pub tx: u16,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `spate-engine capture`: packets of a running engine's port into a pcap file, live.
-use super::connect::{MOST_MESSAGE_BYTES, connect, refused};
+use super::connect::{MAX_MESSAGE_BYTES, connect, refused};
 use super::serve::end_signal;
 use crate::control::listen::Address;
 use anyhow::Context;
@@ -35,7 +35,7 @@ pub struct Capture {
     filter: String,
     /// Received packets, sent ones, or both.
     #[arg(long, value_enum, default_value = "both")]
-    direction: Way,
+    direction: CaptureDirection,
     /// Bytes of each packet to copy; 0 means all.
     #[arg(long, default_value_t = 0, value_name = "BYTES")]
     snap_length: u32,
@@ -48,7 +48,7 @@ pub struct Capture {
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Way {
+enum CaptureDirection {
     Rx,
     Tx,
     Both,
@@ -62,15 +62,15 @@ impl Capture {
     }
 
     async fn copy(&self) -> anyhow::Result<()> {
-        let mut client = EngineClient::new(connect(&self.connect).await?).max_decoding_message_size(MOST_MESSAGE_BYTES);
+        let mut client = EngineClient::new(connect(&self.connect).await?).max_decoding_message_size(MAX_MESSAGE_BYTES);
         let request = CaptureRequest {
             port: self.port.clone(),
             filter: self.filter.clone(),
             max_packets: self.max_packets,
             direction: match self.direction {
-                Way::Rx => Direction::Rx,
-                Way::Tx => Direction::Tx,
-                Way::Both => Direction::Unspecified,
+                CaptureDirection::Rx => Direction::Rx,
+                CaptureDirection::Tx => Direction::Tx,
+                CaptureDirection::Both => Direction::Unspecified,
             }
             .into(),
             snap_length: self.snap_length,

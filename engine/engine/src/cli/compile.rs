@@ -2,7 +2,7 @@
 //! `spate-engine compile`: what a plan comes to, or everything that is wrong with it.
 use crate::index::PortIndex;
 use crate::plan::rate::{FCS_BYTES, LineRate};
-use crate::plan::stateful::{MOST_FLOWS, session};
+use crate::plan::stateful::{MAX_FLOWS, session};
 use crate::plan::{Checked, Site, validate};
 use crate::plan::{Violations, decode};
 use contract::Plan;
@@ -41,7 +41,7 @@ fn help() -> String {
          send_buffer {}, duplicate_ack_threshold {}, delayed_ack_ns {} ({} s), minimum_rto_ns {} ({} s), \
          connect_timeout_ns {} ({} s), keepalive_idle_ns {} (never), keepalive_interval_ns {} ({} s), \
          time_wait_ns {} ({} s), CUBIC, with Nagle's algorithm, timestamps, selective acknowledgements and window \
-         scaling, without ECN; closed ports are answered with RST. Where stateful.most_flows is 0: {MOST_FLOWS} a \
+         scaling, without ECN; closed ports are answered with RST. Where stateful.most_flows is 0: {MAX_FLOWS} a \
          worker.\n\n\
          Examples:\n  \
          spate-engine compile --plan plan.json --line-rate east=10G\n  \

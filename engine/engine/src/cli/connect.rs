@@ -10,7 +10,7 @@ use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint};
 
 /// The greatest answer: somewhat more than engines send.
-pub const MOST_MESSAGE_BYTES: usize = 16 << 20;
+pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 /// A connection to the engine that listens there. From now on this process keeps off the CPUs of the engine's workers.
 pub async fn connect(address: &Address) -> anyhow::Result<Channel> {

@@ -13,28 +13,28 @@ pub struct Links {
     /// An address of a port, such as east=198.18.0.1/24 or east=2001:db8::1/64: the port answers ARP, neighbor discovery
     /// and ping for it, and finds the next hops of streams that ask for it. May be repeated.
     #[arg(long = "address", value_name = "NAME=ADDRESS/LENGTH")]
-    addresses: Vec<OfPort<Prefix>>,
+    addresses: Vec<PortValue<Prefix>>,
     /// Where a port's packets to other subnets go, such as east=198.18.0.254: one for IPv4, one for IPv6.
     #[arg(long = "gateway", value_name = "NAME=ADDRESS")]
-    gateways: Vec<OfPort<IpAddr>>,
+    gateways: Vec<PortValue<IpAddr>>,
     /// A multicast group that a port receives, such as east=239.1.1.1, or east=232.1.1.1,198.18.0.9 for packets of certain sources only: the
     /// port reports by IGMP or MLD that it is a member. May be repeated.
     #[arg(long = "group", value_name = "NAME=GROUP[,SOURCE]...")]
-    groups: Vec<OfPort<Group>>,
+    groups: Vec<PortValue<Group>>,
     /// VLAN (802.1Q) that a port's addresses are in, such as east=100. Streams bring their own tags.
     #[arg(long = "vlan", value_name = "NAME=VLAN")]
-    vlans: Vec<OfPort<u16>>,
+    vlans: Vec<PortValue<u16>>,
     /// Packets that a port receives, that are of no stream and that a filter (pcap-filter(7)) takes go to an interface of
     /// the kernel, which is made: such as east=bgp:"arp or tcp port 179". What the kernel sends on it leaves by the port.
     #[arg(long = "punt", value_name = "NAME=INTERFACE:FILTER")]
-    punts: Vec<OfPort<Asked>>,
+    punts: Vec<PortValue<PuntArgument>>,
 }
 
 /// Argument of --punt.
 #[derive(Clone, Debug)]
-struct Asked(Punt);
+struct PuntArgument(Punt);
 
-impl FromStr for Asked {
+impl FromStr for PuntArgument {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -51,12 +51,12 @@ impl FromStr for Asked {
 
 /// Something of a port: `NAME=VALUE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct OfPort<T> {
+struct PortValue<T> {
     port: String,
     value: T,
 }
 
-impl<T: FromStr<Err: std::fmt::Display>> FromStr for OfPort<T> {
+impl<T: FromStr<Err: std::fmt::Display>> FromStr for PortValue<T> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -75,11 +75,11 @@ impl Links {
             false => bail!("--{option} {port}: no --port has this name"),
         };
         let mut links: BTreeMap<String, Link> = BTreeMap::new();
-        for OfPort { port, value } in &self.addresses {
+        for PortValue { port, value } in &self.addresses {
             known("address", port)?;
             links.entry(port.clone()).or_default().config.addresses.push(*value);
         }
-        for OfPort { port, value } in &self.gateways {
+        for PortValue { port, value } in &self.gateways {
             known("gateway", port)?;
             let Some(link) = links.get_mut(port) else { bail!("--gateway {port}={value}: {}", no_address(port)) };
             let other = match *value {
@@ -92,11 +92,11 @@ impl Links {
                 );
             }
         }
-        for OfPort { port, value } in &self.groups {
+        for PortValue { port, value } in &self.groups {
             known("group", port)?;
             links.entry(port.clone()).or_default().config.groups.push(value.clone());
         }
-        for OfPort { port, value } in &self.vlans {
+        for PortValue { port, value } in &self.vlans {
             known("vlan", port)?;
             let Some(link) = links.get_mut(port) else { bail!("--vlan {port}={value}: {}", no_address(port)) };
             if link.config.vlan.replace(*value).is_some() {
@@ -104,7 +104,7 @@ impl Links {
             }
         }
         let mut interfaces = BTreeMap::new();
-        for OfPort { port, value: Asked(punt) } in &self.punts {
+        for PortValue { port, value: PuntArgument(punt) } in &self.punts {
             known("punt", port)?;
             let interface = &punt.interface;
             if let Some(other) = interfaces.insert(interface.clone(), port) {

@@ -13,11 +13,11 @@ const STATUS_LIMIT: Duration = Duration::from_secs(90);
 
 /// A port as it is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct PortArgument {
     /// Its name in plans.
     pub name: String,
     /// Device of the port.
-    pub device: AskedDevice,
+    pub device: DeviceArgument,
     /// Offloads of its device that are used.
     pub offloads: UseOffloads,
     /// Its address, in place of its device's.
@@ -30,7 +30,7 @@ pub struct Asked {
 
 /// A device as it is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AskedDevice {
+pub enum DeviceArgument {
     /// Known.
     Known(PortDevice),
     /// An attachment of the pod.
@@ -38,10 +38,10 @@ pub enum AskedDevice {
     /// A device of the pod's resource claims, that of the port of this name.
     Claimed(String),
     /// Several that are one link by LACP.
-    Bond(Vec<AskedDevice>),
+    Bond(Vec<DeviceArgument>),
 }
 
-impl AskedDevice {
+impl DeviceArgument {
     /// The attachments among it and its members.
     fn attachments(&self) -> Vec<&Attachment> {
         match self {
@@ -87,7 +87,7 @@ impl Attachment {
     }
 }
 
-impl FromStr for Asked {
+impl FromStr for PortArgument {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -113,7 +113,7 @@ impl FromStr for Asked {
                 other => match other.split_once('=') {
                     Some(("mac", address)) => mac = Some(station(address)?),
                     Some(("resource", name)) if !name.is_empty() => resource = Some(name.to_owned()),
-                    Some(("member", text)) => members.push(AskedDevice::member(text).ok_or_else(|| {
+                    Some(("member", text)) => members.push(DeviceArgument::member(text).ok_or_else(|| {
                         format!(
                             "member={text} must be member=pci:ADDRESS, member=kernel:INTERFACE, member=attached:INTERFACE or \
                              member=attached:INTERFACE;resource=NAME"
@@ -135,21 +135,23 @@ impl FromStr for Asked {
             }
         }
         let device = match device.split_once(':').unwrap_or((device, "")) {
-            ("loopback", "") => AskedDevice::Known(PortDevice::Loopback),
-            ("null", "") => AskedDevice::Known(PortDevice::Null),
-            ("claimed", "") => AskedDevice::Claimed(name.into()),
-            ("pci", address) if !address.is_empty() => AskedDevice::Known(PortDevice::Pci(address.into())),
-            ("kernel", interface) if !interface.is_empty() => AskedDevice::Known(PortDevice::Kernel(interface.into())),
-            ("xdp", interface) if !interface.is_empty() => AskedDevice::Known(PortDevice::Xdp(interface.into())),
-            ("tap", interface) if !interface.is_empty() => AskedDevice::Known(PortDevice::Tap(interface.into())),
+            ("loopback", "") => DeviceArgument::Known(PortDevice::Loopback),
+            ("null", "") => DeviceArgument::Known(PortDevice::Null),
+            ("claimed", "") => DeviceArgument::Claimed(name.into()),
+            ("pci", address) if !address.is_empty() => DeviceArgument::Known(PortDevice::Pci(address.into())),
+            ("kernel", interface) if !interface.is_empty() => {
+                DeviceArgument::Known(PortDevice::Kernel(interface.into()))
+            }
+            ("xdp", interface) if !interface.is_empty() => DeviceArgument::Known(PortDevice::Xdp(interface.into())),
+            ("tap", interface) if !interface.is_empty() => DeviceArgument::Known(PortDevice::Tap(interface.into())),
             ("attached", interface) if !interface.is_empty() => {
-                AskedDevice::Attached(Attachment { interface: interface.into(), resource: resource.take() })
+                DeviceArgument::Attached(Attachment { interface: interface.into(), resource: resource.take() })
             }
             ("bond", "") if members.len() < 2 => {
                 return Err("a bond has two members at least: NAME=bond,member=DEVICE,member=DEVICE".into());
             }
-            ("bond", "") => AskedDevice::Bond(std::mem::take(&mut members)),
-            ("memif", socket) if !socket.is_empty() => AskedDevice::Known(PortDevice::Memif(Memif {
+            ("bond", "") => DeviceArgument::Bond(std::mem::take(&mut members)),
+            ("memif", socket) if !socket.is_empty() => DeviceArgument::Known(PortDevice::Memif(Memif {
                 socket: socket.into(),
                 id: id.take().unwrap_or(0),
                 server: role.take().unwrap_or(true),
@@ -243,7 +245,7 @@ struct Pci {
 /// Finds the devices behind the ports of a pod.
 pub struct Resolver<'a> {
     /// All ports of the engine.
-    pub ports: &'a [Asked],
+    pub ports: &'a [PortArgument],
     /// File with the pod's network-status annotation.
     pub network_status: Option<&'a Path>,
     /// Devices of the pod's resource claims.
@@ -256,7 +258,7 @@ pub struct Resolver<'a> {
 
 impl<'a> Resolver<'a> {
     /// A resolver for this process.
-    pub fn new(ports: &'a [Asked], network_status: Option<&'a Path>, claimed_devices: Option<&'a Path>) -> Self {
+    pub fn new(ports: &'a [PortArgument], network_status: Option<&'a Path>, claimed_devices: Option<&'a Path>) -> Self {
         let claims = Claims::new(claimed_devices);
         Self { ports, network_status, claims, variable: &|name| std::env::var(name).ok(), limit: STATUS_LIMIT }
     }
@@ -265,12 +267,12 @@ impl<'a> Resolver<'a> {
     ///
     /// # Errors
     /// If the device plugin and the network status name none, or contradict each other, or if a resource claim gives none.
-    pub fn resolve(&self, device: &AskedDevice) -> anyhow::Result<PortDevice> {
+    pub fn resolve(&self, device: &DeviceArgument) -> anyhow::Result<PortDevice> {
         let attachment = match device {
-            AskedDevice::Known(device) => return Ok(device.clone()),
-            AskedDevice::Claimed(port) => return self.claims.device(port),
-            AskedDevice::Attached(attachment) => attachment,
-            AskedDevice::Bond(members) => {
+            DeviceArgument::Known(device) => return Ok(device.clone()),
+            DeviceArgument::Claimed(port) => return self.claims.device(port),
+            DeviceArgument::Attached(attachment) => attachment,
+            DeviceArgument::Bond(members) => {
                 let members = members.iter().map(|member| self.resolve(member));
                 return Ok(PortDevice::Bond(members.collect::<Result<_, _>>()?));
             }
@@ -383,50 +385,51 @@ mod tests {
 
     #[test]
     fn ports_are_a_name_and_a_device() {
-        let device = |text: &str| text.parse::<Asked>().map(|asked| asked.device);
-        assert_eq!(device("l=loopback"), Ok(AskedDevice::Known(PortDevice::Loopback)));
-        assert_eq!(device("n=null"), Ok(AskedDevice::Known(PortDevice::Null)));
-        assert_eq!(device("v=pci:0000:01:00.1"), Ok(AskedDevice::Known(PortDevice::Pci("0000:01:00.1".into()))));
-        assert_eq!(device("e=kernel:eth1"), Ok(AskedDevice::Known(PortDevice::Kernel("eth1".into()))));
-        assert_eq!(device("e=xdp:eth1"), Ok(AskedDevice::Known(PortDevice::Xdp("eth1".into()))));
+        let device = |text: &str| text.parse::<PortArgument>().map(|asked| asked.device);
+        assert_eq!(device("l=loopback"), Ok(DeviceArgument::Known(PortDevice::Loopback)));
+        assert_eq!(device("n=null"), Ok(DeviceArgument::Known(PortDevice::Null)));
+        assert_eq!(device("v=pci:0000:01:00.1"), Ok(DeviceArgument::Known(PortDevice::Pci("0000:01:00.1".into()))));
+        assert_eq!(device("e=kernel:eth1"), Ok(DeviceArgument::Known(PortDevice::Kernel("eth1".into()))));
+        assert_eq!(device("e=xdp:eth1"), Ok(DeviceArgument::Known(PortDevice::Xdp("eth1".into()))));
         let attached = |resource: Option<&str>| {
-            AskedDevice::Attached(Attachment { interface: "east".into(), resource: resource.map(Into::into) })
+            DeviceArgument::Attached(Attachment { interface: "east".into(), resource: resource.map(Into::into) })
         };
         assert_eq!(device("e=attached:east"), Ok(attached(None)));
         assert_eq!(device("e=attached:east,resource=example.com/vf"), Ok(attached(Some("example.com/vf"))));
-        assert_eq!(device("e=claimed"), Ok(AskedDevice::Claimed("e".into())));
-        assert_eq!(device("t=tap:spate0"), Ok(AskedDevice::Known(PortDevice::Tap("spate0".into()))));
-        let asked = |text: &str| text.parse::<Asked>().map(|asked| (asked.device, asked.offloads));
-        let pci = || AskedDevice::Known(PortDevice::Pci("01:00.1".into()));
+        assert_eq!(device("e=claimed"), Ok(DeviceArgument::Claimed("e".into())));
+        assert_eq!(device("t=tap:spate0"), Ok(DeviceArgument::Known(PortDevice::Tap("spate0".into()))));
+        let asked = |text: &str| text.parse::<PortArgument>().map(|asked| (asked.device, asked.offloads));
+        let pci = || DeviceArgument::Known(PortDevice::Pci("01:00.1".into()));
         assert_eq!(asked("v=pci:01:00.1"), Ok((pci(), UseOffloads::Auto)));
         assert_eq!(asked("v=pci:01:00.1,offloads=auto"), Ok((pci(), UseOffloads::Auto)));
         assert_eq!(asked("v=pci:01:00.1,offloads=all"), Ok((pci(), UseOffloads::All)));
         assert_eq!(asked("v=pci:01:00.1,offloads=none"), Ok((pci(), UseOffloads::None)));
-        let any_mac = |text: &str| text.parse::<Asked>().map(|asked| (asked.any_mac, asked.offloads));
+        let any_mac = |text: &str| text.parse::<PortArgument>().map(|asked| (asked.any_mac, asked.offloads));
         assert_eq!(any_mac("v=pci:01:00.1"), Ok((false, UseOffloads::Auto)));
         assert_eq!(any_mac("v=pci:01:00.1,accept=own"), Ok((false, UseOffloads::Auto)));
         assert_eq!(any_mac("v=pci:01:00.1,offloads=none,accept=any"), Ok((true, UseOffloads::None)));
-        let mac = |text: &str| text.parse::<Asked>().map(|asked| (asked.mac, asked.any_mac));
+        let mac = |text: &str| text.parse::<PortArgument>().map(|asked| (asked.mac, asked.any_mac));
         assert_eq!(mac("v=null,mac=02:00:00:00:0A:fe"), Ok((Some([2, 0, 0, 0, 10, 254]), false)));
         assert_eq!(mac("v=loopback,accept=any,mac=02:00:00:00:00:01"), Ok((Some([2, 0, 0, 0, 0, 1]), true)));
         assert_eq!(mac("v=loopback"), Ok((None, false)));
-        let stamped = |text: &str| text.parse::<Asked>().map(|asked| (asked.stamped_by, asked.any_mac));
+        let stamped = |text: &str| text.parse::<PortArgument>().map(|asked| (asked.stamped_by, asked.any_mac));
         assert_eq!(stamped("v=pci:01:00.1"), Ok((StampedBy::Cpu, false)));
         assert_eq!(stamped("v=pci:01:00.1,timestamps=device,accept=any"), Ok((StampedBy::Device, true)));
         assert_eq!(stamped("v=pci:01:00.1,timestamps=device,timestamps=cpu"), Ok((StampedBy::Cpu, false)));
-        let kernel = |name: &str| AskedDevice::Known(PortDevice::Kernel(name.into()));
+        let kernel = |name: &str| DeviceArgument::Known(PortDevice::Kernel(name.into()));
         assert_eq!(
             device("e=bond,member=kernel:a,offloads=none,member=kernel:b"),
-            Ok(AskedDevice::Bond(vec![kernel("a"), kernel("b")]))
+            Ok(DeviceArgument::Bond(vec![kernel("a"), kernel("b")]))
         );
         assert_eq!(
             device("e=bond,member=pci:0000:01:00.1,member=attached:east;resource=example.com/vf"),
-            Ok(AskedDevice::Bond(vec![
-                AskedDevice::Known(PortDevice::Pci("0000:01:00.1".into())),
+            Ok(DeviceArgument::Bond(vec![
+                DeviceArgument::Known(PortDevice::Pci("0000:01:00.1".into())),
                 attached(Some("example.com/vf"))
             ]))
         );
-        let memif = |id, server| AskedDevice::Known(PortDevice::Memif(Memif { socket: "/run/m".into(), id, server }));
+        let memif =
+            |id, server| DeviceArgument::Known(PortDevice::Memif(Memif { socket: "/run/m".into(), id, server }));
         assert_eq!(device("e=memif:/run/m"), Ok(memif(0, true)));
         assert_eq!(device("e=memif:/run/m,role=client,id=7"), Ok(memif(7, false)));
         for wrong in [
@@ -501,7 +504,7 @@ mod tests {
         }
     }
 
-    fn asked(texts: &[&str]) -> Vec<Asked> {
+    fn asked(texts: &[&str]) -> Vec<PortArgument> {
         texts.iter().map(|text| text.parse().expect("a port")).collect()
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `spate-engine records`: records of a running engine's connections, live, or those in a file, a line each.
-use super::connect::{MOST_MESSAGE_BYTES, connect, refused};
+use super::connect::{MAX_MESSAGE_BYTES, connect, refused};
 use super::serve::end_signal;
 use crate::control::listen::Address;
 use anyhow::{Context, bail};
@@ -54,7 +54,7 @@ impl Records {
     }
 
     async fn print(&self, address: &Address) -> anyhow::Result<()> {
-        let mut client = ObserverClient::new(connect(address).await?).max_decoding_message_size(MOST_MESSAGE_BYTES);
+        let mut client = ObserverClient::new(connect(address).await?).max_decoding_message_size(MAX_MESSAGE_BYTES);
         let request = WatchRecordsRequest { run_id: self.run.clone().unwrap_or_default() };
         let mut answers = client.watch_records(request).await.map_err(refused)?.into_inner();
         eprintln!("records from now on");

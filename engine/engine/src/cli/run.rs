@@ -101,12 +101,12 @@ impl Run {
             Output::Table => table(&last),
             Output::Json => println!("{}", serde_json::to_string_pretty(&last)?),
         }
-        let complaints = complaints(&last, &before);
-        complaints.iter().for_each(|complaint| eprintln!("invalid: {complaint}"));
+        let validity_problems = validity_problems(&last, &before);
+        validity_problems.iter().for_each(|complaint| eprintln!("invalid: {complaint}"));
         engine.remove(&plan.run_id);
         drop(held);
         engine.close();
-        Ok(if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if validity_problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 
@@ -380,7 +380,7 @@ fn row(name: &str, c: &StreamCounters) {
 }
 
 /// Why the numbers do not describe the device under test.
-fn complaints(last: &WatchStatsResponse, before: &[PortStats]) -> Vec<String> {
+fn validity_problems(last: &WatchStatsResponse, before: &[PortStats]) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(run) = &last.run {
         if run.state() != RunState::Complete {
@@ -401,7 +401,7 @@ fn complaints(last: &WatchStatsResponse, before: &[PortStats]) -> Vec<String> {
             all.push(format!("stream {}: {} of {} packets were late", stream.name, c.late, c.tx_packets));
         }
     }
-    all.extend(complaints_of_flows(&last.templates));
+    all.extend(flow_problems(&last.templates));
     if let Some(records) = last.records.as_ref().filter(|records| !records.problem.is_empty()) {
         all.push(format!("connections are not recorded: {}", records.problem));
     }
@@ -414,7 +414,7 @@ fn complaints(last: &WatchStatsResponse, before: &[PortStats]) -> Vec<String> {
 }
 
 /// What of flows the engine could not do. Flows that most_open throttled were requested so.
-fn complaints_of_flows(sides: &[TemplateStats]) -> Vec<String> {
+fn flow_problems(sides: &[TemplateStats]) -> Vec<String> {
     let mut all = Vec::new();
     let (mut late, mut due) = (0, 0);
     for side in sides {

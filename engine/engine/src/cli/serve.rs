@@ -24,10 +24,10 @@ use tonic::transport::Server;
 /// How long runs may take to drain after the engine received a signal to end.
 const END_LIMIT: Duration = Duration::from_secs(8);
 /// The greatest message that is taken: a chunk of a plan is at most 1 MiB.
-const MOST_REQUEST_BYTES: usize = 16 << 20;
+const MAX_REQUEST_BYTES: usize = 16 << 20;
 /// The greatest message that is sent: statistics of 512 templates with 256 counters of 63 characters on both sides are 22 MiB. The operator
 /// takes as much.
-const MOST_ANSWER_BYTES: usize = 64 << 20;
+const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -91,8 +91,8 @@ impl Serve {
     ) -> anyhow::Result<()> {
         let metrics = TcpListener::bind(self.metrics).await.with_context(|| format!("--metrics {}", self.metrics))?;
         let service = EngineServer::new(Service::new(engine.clone(), self.site.hugepage_bytes(), facts))
-            .max_decoding_message_size(MOST_REQUEST_BYTES)
-            .max_encoding_message_size(MOST_ANSWER_BYTES);
+            .max_decoding_message_size(MAX_REQUEST_BYTES)
+            .max_encoding_message_size(MAX_ANSWER_BYTES);
         let observer = ObserverServer::new(Observer::new(engine.clone()));
         let router = Server::builder()
             .http2_keepalive_interval(Some(Duration::from_secs(20)))

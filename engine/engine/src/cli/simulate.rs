@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `spate-engine simulate`: the packets of a plan on a virtual clock, into a pcap file.
 use super::staging::{self, Counted};
-use crate::datapath::{RateError, RateStep, SimulatedPacket, Simulating, Simulation, StreamTiming};
+use crate::datapath::{RateError, RateStep, SimulatedPacket, Simulation, SimulationSpec, StreamTiming};
 use crate::index::StreamIndex;
 use crate::plan::{Checked, CheckedStream, Site, sending_part, validate};
 use crate::plan::{Violations, decode, fit, rate::LineRate, stages, stateful};
@@ -89,7 +89,7 @@ impl Simulate {
             tracing::warn!("stateful.records: nothing is recorded: the packets are what a simulation writes");
         }
         let scenario = checked.stateful.clone().map(|scenario| alone(&plan, scenario));
-        let mut simulation = Simulation::new(Simulating {
+        let mut simulation = Simulation::new(SimulationSpec {
             spec: &fit::run_spec(&plan, checked, None)?,
             scenario,
             workers: self.workers as usize,

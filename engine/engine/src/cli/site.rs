@@ -2,7 +2,7 @@
 //! The options that say what an engine is made of: ports, CPUs, memory.
 use super::cpus;
 use super::links::Links;
-use super::ports::{self, Asked, LineRate};
+use super::ports::{self, LineRate, PortArgument};
 use super::worker_groups;
 use crate::datapath::{ClockError, Config, Datapath, Memory, PollMode, PortConfig, WorkerGroup};
 use crate::machine::{self, Roots, Used};
@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 /// An hour.
-const MOST_CLOCK_ERROR_NS: i64 = 3_600_000_000_000;
+const MAX_CLOCK_ERROR_NS: i64 = 3_600_000_000_000;
 
 #[derive(Clone, Debug, Args)]
 pub struct Site {
@@ -42,7 +42,7 @@ pub struct Site {
     ///                              the time stamps of a NIC whose driver has them (device: mlx5)
     #[arg(verbatim_doc_comment)]
     #[arg(long = "port", value_name = "NAME=DEVICE", required = true)]
-    ports: Vec<Asked>,
+    ports: Vec<PortArgument>,
     /// Line rate of a port whose device does not report it, such as east=10G. May be repeated.
     #[arg(long = "line-rate", value_name = "NAME=RATE")]
     line_rates: Vec<LineRate>,
@@ -60,7 +60,7 @@ pub struct Site {
     /// Ports that workers of their own serve, such as east,west=2: these workers have queues of these ports only, and CPUs of the NUMA
     /// node of their devices as far as there are. May be repeated; every port is then in one. Without it all workers serve all ports.
     #[arg(long = "worker-group", value_name = "PORT,PORT=WORKERS")]
-    worker_groups: Vec<worker_groups::Asked>,
+    worker_groups: Vec<worker_groups::WorkerGroupArgument>,
     /// CPUs to use, such as 2-5,8: the first for control, the others for workers; with too few, control shares the last
     /// worker's. auto means all that this process may use.
     #[arg(long, value_name = "LIST", default_value = "auto")]
@@ -212,7 +212,7 @@ fn clock_error(text: &str) -> Result<ClockError, String> {
             ppm: ppm.parse().ok().filter(|ppm: &f64| ppm.abs() <= 1000.0)?,
             since_ns: since.parse().ok()?,
         };
-        (error.offset_ns.abs() <= MOST_CLOCK_ERROR_NS).then_some(error)
+        (error.offset_ns.abs() <= MAX_CLOCK_ERROR_NS).then_some(error)
     };
     read().ok_or_else(|| {
         "must be OFFSET,PPM,SINCE: nanoseconds up to an hour, at most 1000 either way, nanoseconds of CLOCK_MONOTONIC".into()

@@ -9,14 +9,14 @@ use std::str::FromStr;
 
 /// A group as it is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct WorkerGroupArgument {
     /// Names of its ports.
     pub ports: Vec<String>,
     /// Workers that serve them.
     pub workers: u16,
 }
 
-impl FromStr for Asked {
+impl FromStr for WorkerGroupArgument {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -32,7 +32,7 @@ impl FromStr for Asked {
 }
 
 /// The groups of an engine that has ports of these names; none: all workers serve all ports.
-pub fn resolve(asked: &[Asked], ports: &[&str]) -> anyhow::Result<Vec<WorkerGroup>> {
+pub fn resolve(asked: &[WorkerGroupArgument], ports: &[&str]) -> anyhow::Result<Vec<WorkerGroup>> {
     let mut groups = Vec::with_capacity(asked.len());
     let mut taken = vec![false; ports.len()];
     for group in asked {
@@ -93,7 +93,7 @@ mod tests {
     use crate::datapath::{PortDevice, StampedBy, UseOffloads};
     use std::fs;
 
-    fn asked(text: &str) -> Asked {
+    fn asked(text: &str) -> WorkerGroupArgument {
         text.parse().unwrap()
     }
 
@@ -103,9 +103,9 @@ mod tests {
 
     #[test]
     fn groups_are_read_or_refused() {
-        assert_eq!(asked("east,west=2"), Asked { ports: vec!["east".into(), "west".into()], workers: 2 });
+        assert_eq!(asked("east,west=2"), WorkerGroupArgument { ports: vec!["east".into(), "west".into()], workers: 2 });
         for wrong in ["", "east", "east=", "east=x", "=2", "east,=2", "east=0", "east=256", "east=-1"] {
-            assert!(wrong.parse::<Asked>().is_err(), "{wrong}");
+            assert!(wrong.parse::<WorkerGroupArgument>().is_err(), "{wrong}");
         }
     }
 

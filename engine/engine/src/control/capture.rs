@@ -12,13 +12,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 /// Captures at a time: each has rings of some MiB.
-const MOST_CAPTURES: usize = 8;
+const MAX_CAPTURES: usize = 8;
 /// Bytes of packets in one answer, about: peers take messages of 4 MiB.
 const ANSWER_BYTES: usize = 1 << 20;
 /// Answers that wait for a slow caller; then the rings fill, and what does not fit is counted as missed.
 const ANSWERS: usize = 4;
 /// How often copies are looked for.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// How often missed packets are reported to a caller while there is nothing else to report.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// What filters may look at, and the longest packet there is.
@@ -30,7 +30,7 @@ pub struct Captures(Arc<Semaphore>);
 
 impl Default for Captures {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(MOST_CAPTURES)))
+        Self(Arc::new(Semaphore::new(MAX_CAPTURES)))
     }
 }
 
@@ -64,7 +64,7 @@ impl Captures {
             .map_err(|e| Status::internal(format!("compiling the filter failed: {e}")))?
             .map_err(|e| Refusal::field("filter", e.to_string()))?;
         let Ok(permit) = self.0.clone().try_acquire_owned() else {
-            let problem = format!("{MOST_CAPTURES} captures are active, the maximum: end one");
+            let problem = format!("{MAX_CAPTURES} captures are active, the maximum: end one");
             return Err(Refusal::Exhausted(problem).into());
         };
         let capture = engine.datapath().capture(port, CaptureSpec { filter, direction, snap_len });
@@ -82,7 +82,7 @@ async fn copy(
     _permit: OwnedSemaphorePermit,
 ) {
     let mut left = if max_packets == 0 { u64::MAX } else { max_packets };
-    let mut looks = tokio::time::interval(LOOK);
+    let mut looks = tokio::time::interval(POLL_INTERVAL);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut reported = (tokio::time::Instant::now(), 0);
     while left > 0 {

@@ -97,7 +97,7 @@ fn limit_to(max_cells: usize, all: &mut [&mut Distribution]) {
     }
 }
 
-/// The same counts with one bit less of precision.
+/// The counts with one bit less of precision.
 fn coarser(precise: &Distribution) -> Distribution {
     let bits = precise.precision_bits - 1;
     let mut joined: Vec<(u32, u64)> = Vec::new();

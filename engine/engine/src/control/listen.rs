@@ -66,7 +66,7 @@ pub fn authorised(listener: TcpListener, certificates: Arc<Certificates>) -> Rec
             let (certificates, connections) = (certificates.clone(), connections.clone());
             tokio::spawn(async move {
                 let _permit = permit;
-                let handshake = async { shake_hands(stream, certificates.current().await).await };
+                let handshake = async { tls_handshake(stream, certificates.current().await).await };
                 match tokio::time::timeout(HANDSHAKE_LIMIT, handshake).await {
                     Ok(Ok(connection)) => drop(connections.send(Ok(connection)).await),
                     Ok(Err(error)) => tracing::warn!(%peer, %error, "connection refused"),
@@ -80,7 +80,7 @@ pub fn authorised(listener: TcpListener, certificates: Arc<Certificates>) -> Rec
     ReceiverStream::new(accepted)
 }
 
-async fn shake_hands(stream: TcpStream, config: Arc<rustls::ServerConfig>) -> io::Result<Authorised> {
+async fn tls_handshake(stream: TcpStream, config: Arc<rustls::ServerConfig>) -> io::Result<Authorised> {
     stream.set_nodelay(true)?;
     let stream = TlsAcceptor::from(config).accept(stream).await?;
     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
@@ -103,7 +103,7 @@ pub fn local(path: &PathBuf) -> io::Result<UnixListenerStream> {
     Ok(UnixListenerStream::new(UnixListener::bind(path)?))
 }
 
-/// The same for this process' user only. Other threads must not make files meanwhile.
+/// Listens for this process's user only. Other threads must not make files meanwhile.
 pub fn private(path: &PathBuf) -> io::Result<UnixListenerStream> {
     use rustix::{fs::Mode, process::umask};
     let before = umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);

@@ -2,19 +2,19 @@
 //! Destination MACs of packets that leave them to the engine: that of the next hop, which is resolved while the run is prepared.
 //!
 //! The neighbor is known with its MAC. If it has another MAC later, the run follows it.
-use crate::datapath::{Datapath, Hop, LinkHops, LinkNeighbor, PoolGateway, PortInfo, Seeking};
+use crate::datapath::{Datapath, Hop, LinkHops, LinkNeighbor, PoolGateway, PortInfo, ResolutionGuard};
 use crate::index::{PoolIndex, PortIndex, StreamIndex, TemplateIndex};
 use crate::plan::{Violations, sending_part};
 use contract::{Packet, Plan};
-use spate_neighbour::{Sought, mac_text};
+use spate_neighbour::{NeighborQuery, mac_text};
 use spate_stateful::{Address, Neighbours, Pool, PortLink, Scenario, pool::Order};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Servers of a pool whose next hops are asked for, at most.
-const MOST_ASKED: u128 = 64;
+const MAX_RESOLVED_SERVERS: u128 = 64;
 /// Servers of a larger pool that engines share, each of which has a next hop of its own in the report, at most.
-const MOST_SPREAD: u128 = 1 << 16;
+const MAX_SAMPLED_SERVERS: u128 = 1 << 16;
 
 /// Writes the next hop's MAC into the frames of streams that ask for it; from then on the frames are as given. Gives the neighbor that has
 /// it, by stream.
@@ -71,16 +71,16 @@ pub struct Links {
     pub neighbours: Vec<Neighbours>,
     /// By port: by which neighbors these were found.
     pub hops: Vec<LinkHops>,
-    /// Of pools with a gateway.
+    /// Gateways of pools that have one.
     pub gateways: Vec<PoolGateway>,
     /// Looks for those of clients' VLANs, also if they have another MAC later.
-    pub seeking: Option<Seeking>,
+    pub resolution_guard: Option<ResolutionGuard>,
     /// Warnings for the caller.
     pub warnings: Vec<String>,
 }
 
 /// The next hop of every server that clients of each port connect to. Of large pools some addresses are asked for, and have to
-/// have one next hop. A software port without addresses is its own neighbour.
+/// have one next hop. A software port without addresses is its own neighbor.
 pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violations> {
     let ports = datapath.ports();
     let mut pools = scenario.pools.clone();
@@ -118,7 +118,7 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
             wrong.add(field, problem);
             continue;
         }
-        if pools[pool.0].last_offset() < MOST_ASKED {
+        if pools[pool.0].last_offset() < MAX_RESOLVED_SERVERS {
             found[port].servers.append(&mut known);
             continue;
         }
@@ -138,7 +138,7 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
         if macs.len() > 1 || other.is_some() {
             let problem = format!(
                 "servers from {first:?} to {last:?}, and others, are at different MACs on the link of port {}; of a pool of more \
-                 than {MOST_ASKED} servers all must be in one place: use a gateway, or pools of at most {MOST_ASKED}",
+                 than {MAX_RESOLVED_SERVERS} servers all must be in one place: use a gateway, or pools of at most {MAX_RESOLVED_SERVERS}",
                 ports[port].name
             );
             wrong.add(field, problem);
@@ -148,15 +148,15 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
         found[port].add_others(first.is_v6(), macs[0], known.values().map(|hop| hop.neighbour));
         if on_link(&ports[port], first) || on_link(&ports[port], last) {
             warnings.push(format!(
-                "servers from {first:?} to {last:?} are on the link of port {}: {MOST_ASKED} of them, from end to end, were asked \
+                "servers from {first:?} to {last:?} are on the link of port {}: {MAX_RESOLVED_SERVERS} of them, from end to end, were asked \
                  for, and frames to all go where those are, {}",
                 ports[port].name,
                 mac_text(macs[0])
             ));
         }
     }
-    let (gateways, seeking) = gateways(scenario, datapath, &ports, &mut wrong);
-    let mut made = Links { gateways, seeking: Some(seeking), warnings, ..Links::default() };
+    let (gateways, resolution_guard) = gateways(scenario, datapath, &ports, &mut wrong);
+    let mut made = Links { gateways, resolution_guard: Some(resolution_guard), warnings, ..Links::default() };
     for ((port, found), large) in ports.iter().zip(found).zip(one_for_all) {
         let next_hop = large.map(|(_, mac)| mac).or_else(|| found.most_frequent(|_| true)).unwrap_or(port.mac);
         made.links.push(PortLink { mac: port.mac, next_hop });
@@ -174,7 +174,7 @@ fn gateways(
     datapath: &Datapath,
     ports: &[PortInfo],
     wrong: &mut Violations,
-) -> (Vec<PoolGateway>, Seeking) {
+) -> (Vec<PoolGateway>, ResolutionGuard) {
     let mut all: Vec<(PortIndex, PoolIndex, Address)> = Vec::new();
     for template in &scenario.templates {
         let Some(port) = template.client.as_ref().map(|client| PortIndex(client.port)) else { continue };
@@ -199,14 +199,14 @@ fn gateways(
             // An engine without clients of its own sends nothing to the gateway.
             let first = stations.first_own().unwrap_or(0);
             let (station, station_mac) = (stations.address(first).into(), stations.mac(first));
-            (port, Sought { address: gateway.into(), station, station_mac, tags: pool.access.tags })
+            (port, NeighborQuery { address: gateway.into(), station, station_mac, tags: pool.access.tags })
         })
         .collect();
     let here = here.into_iter().map(|place| (place, Ok((None, ports[place.0.0].mac))));
     let of_hop = |hop: Hop| (hop.neighbour.map(LinkNeighbor::from), hop.mac);
     let asked = datapath.next_hops(&packets).into_iter().map(|hop| hop.map(of_hop));
     let asked = of_ports.iter().copied().zip(asked);
-    let (sought, seeking) = datapath.seek(&sought);
+    let (sought, resolution_guard) = datapath.seek(&sought);
     let sought = sought.into_iter().map(|found| found.map(|(neighbor, mac)| (Some(neighbor), mac)));
     let sought = of_clients.iter().copied().zip(sought);
     let mut found = Vec::new();
@@ -221,15 +221,15 @@ fn gateways(
             Err(problem) => wrong.add(pool.path().field("gateway"), problem.to_string()),
         }
     }
-    (found, seeking)
+    (found, resolution_guard)
 }
 
 /// Up to this many addresses of a pool, its first and last among them, evenly apart; of a larger one that engines share, some of
 /// each part.
 fn sample(pool: &Pool) -> impl Iterator<Item = Address> {
     let last = pool.last_offset();
-    let count = last.min(MOST_ASKED - 1) + 1;
-    let parts = if last < MOST_ASKED { 1 } else { u128::from(pool.part().of).min(MOST_ASKED) };
+    let count = last.min(MAX_RESOLVED_SERVERS - 1) + 1;
+    let parts = if last < MAX_RESOLVED_SERVERS { 1 } else { u128::from(pool.part().of).min(MAX_RESOLVED_SERVERS) };
     (0..count).map(move |n| {
         let even = if count <= 1 { 0 } else { last / (count - 1) * n + last % (count - 1) * n / (count - 1) };
         let of_part = even - even % parts + n % parts;
@@ -242,7 +242,7 @@ fn sample(pool: &Pool) -> impl Iterator<Item = Address> {
 fn spread(pool: &Pool, known: &BTreeMap<Address, [u8; 6]>) -> Option<BTreeMap<Address, [u8; 6]>> {
     let parts = u128::from(pool.part().of);
     let first = known.values().next()?;
-    if parts == 1 || pool.last_offset() >= MOST_SPREAD || known.values().all(|mac| mac == first) {
+    if parts == 1 || pool.last_offset() >= MAX_SAMPLED_SERVERS || known.values().all(|mac| mac == first) {
         return None;
     }
     let mut by_part = vec![None; parts as usize];
@@ -331,8 +331,8 @@ mod tests {
             for of in [1, 2, 3, 5, 16, 63, 64] {
                 let pool = pool(count, of);
                 let asked: Vec<_> = sample(&pool).map(|address| pool.contains(address).unwrap()).collect();
-                assert_eq!(asked.len() as u128, count.min(MOST_ASKED));
-                if count <= MOST_ASKED {
+                assert_eq!(asked.len() as u128, count.min(MAX_RESOLVED_SERVERS));
+                if count <= MAX_RESOLVED_SERVERS {
                     assert!(asked.iter().copied().eq(0..count), "{count} {of}: {asked:?}");
                 } else {
                     let found: std::collections::BTreeSet<_> =

@@ -6,12 +6,12 @@ use contract::{ArrivalGap, Outage};
 
 /// Gaps in an answer, of all streams or sides together, and of each: at most some 3 MiB.
 const GAPS: usize = 1 << 17;
-const FEWEST_OF_EACH: usize = 4;
-const MOST_OF_EACH: usize = 64;
+const MIN_OF_EACH: usize = 4;
+const MAX_OF_EACH: usize = 64;
 
 /// What is known of the times without an arrival, of one stream or side of several.
 pub fn stats(held: &Held, outage: datapath::Outage, of: usize) -> Outage {
-    let silence = outage.silence.limited((GAPS / of.max(1)).clamp(FEWEST_OF_EACH, MOST_OF_EACH));
+    let silence = outage.silence.limited((GAPS / of.max(1)).clamp(MIN_OF_EACH, MAX_OF_EACH));
     let longest = silence.longest();
     let gaps = if held.engines > 1 { silence.spans.iter().map(|span| gap(*span)).collect() } else { Vec::new() };
     Outage {

@@ -5,7 +5,7 @@ use super::status::Refusal;
 use crate::datapath::NotPinged;
 use crate::plan::Violations;
 use contract::{EchoReply, IcmpError, NoReply, PingRequest, PingResponse, PingStarted, ping_response::Event};
-use spate_neighbour::{LEAST_INTERVAL_NS, LONGEST_TIMEOUT_NS, Ping, PingError, PingEvent, SIZES, mac_text};
+use spate_neighbour::{MAX_TIMEOUT_NS, MIN_INTERVAL_NS, Ping, PingError, PingEvent, SIZES, mac_text};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use tokio_stream::wrappers::ReceiverStream;
@@ -18,7 +18,7 @@ const TIMEOUT_NS: u64 = 1_000_000_000;
 const SIZE: u64 = 56;
 const HOP_LIMIT: u64 = 64;
 /// An hour between two requests is none to wait for.
-const LONGEST_INTERVAL_NS: u64 = 3_600_000_000_000;
+const MAX_INTERVAL_NS: u64 = 3_600_000_000_000;
 
 /// Begins a ping. It ends when the caller ends it, after `count` requests, or with the engine.
 pub fn start(
@@ -43,8 +43,8 @@ pub fn start(
         }
         value
     };
-    let interval_ns = within("interval_ns", request.interval_ns, INTERVAL_NS, LEAST_INTERVAL_NS..=LONGEST_INTERVAL_NS);
-    let timeout_ns = within("timeout_ns", request.timeout_ns, TIMEOUT_NS, 1_000_000..=LONGEST_TIMEOUT_NS);
+    let interval_ns = within("interval_ns", request.interval_ns, INTERVAL_NS, MIN_INTERVAL_NS..=MAX_INTERVAL_NS);
+    let timeout_ns = within("timeout_ns", request.timeout_ns, TIMEOUT_NS, 1_000_000..=MAX_TIMEOUT_NS);
     let size = within("size", request.size.into(), SIZE, u64::from(*SIZES.start())..=u64::from(*SIZES.end()));
     let hop_limit = within("hop_limit", request.hop_limit.into(), HOP_LIMIT, 1..=255);
     let (Some(port), Some(to)) = (port, to) else { return Err(Refusal::Invalid(wrong)) };

@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 /// How often records are looked for.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Answers that wait for a slow caller; then records are counted as missed.
 const ANSWERS: usize = 4;
 
@@ -51,7 +51,7 @@ pub fn watch(held: &Held, permit: OwnedSemaphorePermit) -> Result<ReceiverStream
 
 async fn send(mut watch: Watch, run: &WatchRecordsResponse, answers: mpsc::Sender<Answer>) {
     let answer = |records, missed| Ok(WatchRecordsResponse { records, missed, ..run.clone() });
-    let mut looks = tokio::time::interval(LOOK);
+    let mut looks = tokio::time::interval(POLL_INTERVAL);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut reported = 0;
     loop {

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Runs held at a time, ended ones included: their metrics and trailers must stay bounded.
-pub const MOST_RUNS: usize = 64;
+pub const MAX_RUNS: usize = 64;
 
 /// An open datapath and the runs on it.
 pub struct Engine {
@@ -139,7 +139,7 @@ impl Engine {
         held.run.pause(at_ns).map(drop).map_err(|e| refused_change(&e, "at_ns"))
     }
 
-    /// Goes on with a run at an instant (0: now).
+    /// Resumes a run at an instant (0: now).
     pub fn resume(&self, held: &Held, at_ns: u64) -> Result<(), Refusal> {
         held.run.resume(at_ns).map(drop).map_err(|e| refused_change(&e, "at_ns"))
     }
@@ -225,12 +225,12 @@ pub(crate) mod tests {
         }]
     }}"#;
 
-    /// One with a loopback port, "l", and one worker.
+    /// An engine with a loopback port, "l", and one worker.
     pub(crate) fn engine() -> Engine {
         engine_at(None)
     }
 
-    /// The same; the port has a line rate in bits a second.
+    /// An engine whose port has a line rate in bits a second.
     fn engine_at(line_rate_bps: Option<u64>) -> Engine {
         let loopback = PortConfig {
             name: "l".into(),
@@ -293,7 +293,7 @@ pub(crate) mod tests {
     fn contradictions_of_counters_are_reported_when_the_run_has_ended() {
         let engine = engine();
         let (held, _) = engine.prepare("r", ONE_TEMPLATE.into(), decode::Format::Auto).unwrap();
-        held.run().miscount();
+        held.run().falsify_counters();
         assert_eq!(held.info(0).contradictions, Vec::<String>::new());
         held.run().stop("the test says so");
         let asked = Instant::now();

@@ -21,7 +21,7 @@ use tonic::{Request, Response, Status, Streaming};
 /// The contract's minor version that this engine serves.
 pub const CONTRACT_MINOR: u32 = 0;
 /// The shortest interval of WatchStats: reading all counters costs the control thread time.
-const LEAST_INTERVAL: Duration = Duration::from_millis(10);
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The service over an engine.
 #[derive(Clone)]
@@ -184,7 +184,7 @@ impl engine_server::Engine for Service {
         if request.interval_ns == 0 {
             return Ok(Response::new(Box::pin(tokio_stream::once(Ok(stats::read(&engine, &held, grouping))))));
         }
-        let mut interval = tokio::time::interval(Duration::from_nanos(request.interval_ns).max(LEAST_INTERVAL));
+        let mut interval = tokio::time::interval(Duration::from_nanos(request.interval_ns).max(MIN_INTERVAL));
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         let mut ended = false;
         let ticks = tokio_stream::wrappers::IntervalStream::new(interval);

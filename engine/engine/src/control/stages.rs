@@ -28,7 +28,7 @@ struct Progress {
 }
 
 impl Stages {
-    /// Of a run that is not started and has the rates of its first step.
+    /// The stages of a run that is not started and has the rates of its first step.
     pub fn new(schedule: Schedule) -> Self {
         Self { schedule, progress: Mutex::new(Progress { steps: 1, ..Progress::default() }) }
     }

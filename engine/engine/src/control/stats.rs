@@ -16,7 +16,7 @@ use spate_stats::{Distribution, Timed};
 pub enum Grouping {
     /// As the plan groups them.
     ByGroup,
-    /// None. Streams that share a group's histogram report no quantiles.
+    /// No grouping. Streams that share a group's histogram report no quantiles.
     ByStream,
 }
 
@@ -79,7 +79,7 @@ pub fn streams(held: &Held, groups: &[Group]) -> Vec<StreamStats> {
     with_delays(held, groups).map(|(stats, _)| stats).collect()
 }
 
-/// The same, each with the histogram of its delays, if it has one. One takes 216 KB: they are read one after another.
+/// The counters of each group, with the histogram of its delays, if it has one. A histogram takes 216 KB: they are read one after another.
 pub fn with_delays(held: &Held, groups: &[Group]) -> impl Iterator<Item = (StreamStats, Option<Distribution>)> {
     let counters = held.run().counters();
     groups.iter().map(move |group| {

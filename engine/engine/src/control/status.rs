@@ -6,7 +6,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
 /// Violations in one status: it travels in HTTP/2 trailers, whose size peers limit.
-const MOST_VIOLATIONS: usize = 20;
+const MAX_VIOLATIONS: usize = 20;
 
 /// Why a call was refused.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +53,7 @@ impl From<Refusal> for Status {
 }
 
 fn bad_request(wrong: &Violations) -> Status {
-    let shown = &wrong.0[..wrong.0.len().min(MOST_VIOLATIONS)];
+    let shown = &wrong.0[..wrong.0.len().min(MAX_VIOLATIONS)];
     let mut message: Vec<String> = shown.iter().take(3).map(ToString::to_string).collect();
     if wrong.0.len() > message.len() {
         message.push(format!("and {} more", wrong.0.len() - message.len()));

@@ -40,7 +40,7 @@ impl Certificates {
     /// read on another thread: a volume may be slow, and others wait for control meanwhile.
     pub async fn current(self: &Arc<Self>) -> Arc<ServerConfig> {
         let this = self.clone();
-        match tokio::task::spawn_blocking(move || this.read_anew()).await {
+        match tokio::task::spawn_blocking(move || this.reread()).await {
             Ok(config) => config,
             Err(error) => {
                 tracing::warn!(%error, "the certificates cannot be read; the old ones stay");
@@ -49,7 +49,7 @@ impl Certificates {
         }
     }
 
-    fn read_anew(&self) -> Arc<ServerConfig> {
+    fn reread(&self) -> Arc<ServerConfig> {
         let mut current = self.current.lock().unwrap_or_else(|e| e.into_inner());
         match read(&self.folder) {
             Ok(files) if digest(&files) != current.0 => match config(&self.folder, &files) {

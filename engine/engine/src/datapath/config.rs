@@ -5,7 +5,7 @@ use spate_dpdk::{Memif, StampedBy, UseOffloads};
 use super::clock::ClockError;
 use crate::index::PortIndex;
 
-/// What a port is made of.
+/// Device of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortDevice {
     /// A PCI function such as an SR-IOV VF, by address.
@@ -16,11 +16,11 @@ pub enum PortDevice {
     Xdp(String),
     /// A kernel interface of this name that is made for it: its other end is this process.
     Tap(String),
-    /// What is sent on it is received on it.
+    /// Loopback: what is sent on it is received on it.
     Loopback,
     /// Takes every packet and receives nothing.
     Null,
-    /// The same by DPDK's own driver: for benchmarks, beside programs that send on it.
+    /// A discard port by DPDK's own driver, net_null: for benchmarks, beside programs that send on it.
     NetNull,
     /// A loopback on which this process receives, by `Datapath::outlet`: to look at packets as they leave.
     Outlet,
@@ -48,7 +48,7 @@ impl PortDevice {
 
     /// Whether the EtherType of the outermost tag of received frames is lost: packet sockets have the tag apart, and DPDK's driver for
     /// them (af_packet) puts it back as 802.1Q.
-    pub fn loses_outer_ethertype(&self) -> bool {
+    pub fn normalizes_outer_ethertype(&self) -> bool {
         self.parts().iter().any(|part| matches!(part, Self::Kernel(_)))
     }
 
@@ -119,12 +119,12 @@ pub struct WorkerGroup {
     pub workers: usize,
 }
 
-/// What to open.
+/// Configuration of the data path.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The ports; at least one.
     pub ports: Vec<PortConfig>,
-    /// One worker for each, pinned to it; 1 to 255.
+    /// CPUs of workers, which are pinned to them; 1 to 255 CPUs.
     pub worker_cpus: Vec<usize>,
     /// Which workers serve which ports: every port and every worker is in one group. Empty: all workers serve all ports.
     pub worker_groups: Vec<WorkerGroup>,
@@ -134,7 +134,7 @@ pub struct Config {
     pub memory: Memory,
     /// Idle behaviour of workers.
     pub poll: PollMode,
-    /// For tests of clocks: how wrong this one is.
+    /// Error of this engine's clock, for tests of clocks.
     pub clock_error: ClockError,
 }
 
@@ -152,9 +152,9 @@ pub enum OpenError {
     /// DPDK or the system refused, at start or for a port; the message names the remedy.
     #[error("{context}: {message}")]
     System {
-        /// What was being done, such as "port east".
+        /// The operation that failed, such as "port east".
         context: String,
-        /// What happened and what helps.
+        /// The problem and the remedy.
         message: String,
     },
 }

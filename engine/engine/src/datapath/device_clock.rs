@@ -18,11 +18,11 @@ use super::Clock;
 /// How often a device's counter is read.
 pub(super) const REFRESH_NS: u64 = 100_000_000;
 /// Readings that a line is computed from, at most: those of 3 s.
-const KEPT: usize = 32;
+const MAX_READINGS: usize = 32;
 /// A reading is the narrowest of this many: a thread that loses its CPU while it reads makes a wide one.
 const TRIES: usize = 8;
 /// A packet that was in the device's queue for longer has a time stamp of another clock, such as one of the time of day.
-const LONGEST_WAIT_NS: i128 = 10_000_000_000;
+const MAX_WAIT_NS: i128 = 10_000_000_000;
 
 const BILLION: u128 = 1_000_000_000;
 
@@ -137,9 +137,7 @@ impl Line {
         }
         let waited = i128::from(read_ns) - self.mono_of(stamp);
         // By the line's error it may seem to have arrived after it was read.
-        (-i128::from(bound_ns)..=LONGEST_WAIT_NS)
-            .contains(&waited)
-            .then(|| read_ns.saturating_sub(waited.max(0) as u64))
+        (-i128::from(bound_ns)..=MAX_WAIT_NS).contains(&waited).then(|| read_ns.saturating_sub(waited.max(0) as u64))
     }
 
     fn words(self) -> [u64; 5] {
@@ -159,7 +157,7 @@ fn tick_ns(scale: u64) -> u64 {
 impl DeviceClock {
     /// A clock without readings yet. Its rate and that of the monotonic clock change against each other by at most `wander_ppb`.
     fn new(wander_ppb: u64) -> Self {
-        let known = Known { readings: VecDeque::with_capacity(KEPT), line: None, wander_ppb };
+        let known = Known { readings: VecDeque::with_capacity(MAX_READINGS), line: None, wander_ppb };
         Self { published: Snapshot::default(), known: Mutex::new(known) }
     }
 
@@ -193,7 +191,7 @@ impl DeviceClock {
             known.readings.clear();
             off_ns.saturating_add(reading.error_ns)
         });
-        if known.readings.len() == KEPT {
+        if known.readings.len() == MAX_READINGS {
             known.readings.pop_front();
         }
         known.readings.push_back(reading);

@@ -19,7 +19,7 @@ use super::shared::QueueShare;
 const MEDIUM_BYTES: u64 = 20;
 const NS_PER_SECOND: u128 = 1_000_000_000;
 /// The time for which the budget is kept when it is not used, by senders and by reflectors.
-const KEPT_NS: u64 = 1_000_000;
+const MAX_ACCRUED_NS: u64 = 1_000_000;
 
 /// Unit of a rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Budget {
     /// A budget from an instant on.
     pub(super) fn new(rate: MaxRate, since_ns: u64) -> Self {
         // A thousandth of what an u64 holds is no negative number.
-        let kept = rate.within(KEPT_NS).max(1).cast_signed();
+        let kept = rate.within(MAX_ACCRUED_NS).max(1).cast_signed();
         Self { rate, since_ns, kept, used: AtomicU64::new(0), put_by: AtomicI64::new(kept) }
     }
 
@@ -280,7 +280,7 @@ mod tests {
                     budget.charge(burst);
                     total += burst;
                 }
-                let kept = rate.within(KEPT_NS).max(1);
+                let kept = rate.within(MAX_ACCRUED_NS).max(1);
                 prop_assert!(total < rate.within(now).saturating_add(kept + 2 * burst));
             }
         }

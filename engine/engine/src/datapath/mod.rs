@@ -32,13 +32,14 @@ pub use run::{
     readings::Received,
     records::Watch,
 };
-pub use simulation::{RateStep, SimulatedPacket, Simulating, Simulation, SimulationError};
-pub use slow::{Holding, Hop, Link, LinkNeighbor, NoNextHop, NotPinged, Punt, Seeking, SoughtResult};
+pub use simulation::{RateStep, SimulatedPacket, Simulation, SimulationError, SimulationSpec};
+pub use slow::{AddressGuard, Hop, Link, LinkNeighbor, NoNextHop, NotPinged, Punt, Resolution, ResolutionGuard};
 pub use spate_dpdk::{
-    BondMember, CopyMode, Cut, Disturbance, LacpState, Memif, Offloads, Refusal, Spread, StampedBy, UseOffloads,
+    BondMember, CopyMode, Disturbance, LacpState, Memif, Offloads, Refusal, Segmentation, Spread, StampedBy,
+    UseOffloads,
 };
 use spate_dpdk::{RegisteredThread, RxQueue, on_own_lines};
-use spate_neighbour::{Ping, PingEvent, Sought};
+use spate_neighbour::{NeighborQuery, Ping, PingEvent};
 pub use spate_net::{
     Mark, TagList,
     reflect::{Allowed, Swap},
@@ -73,7 +74,7 @@ pub struct Datapath {
     opened: Opened,
     max_rate: Mutex<Option<MaxRate>>,
     long_packets: Mutex<LongPackets>,
-    packets_to_cut: Mutex<LongPackets>,
+    tso_pools: Mutex<LongPackets>,
 }
 
 impl Datapath {
@@ -98,9 +99,9 @@ impl Datapath {
         let monitor = Monitor::start(opened.clock.clone(), Arc::clone(&opened.lines), Arc::clone(&moves), devices)
             .map_err(|e| OpenError::System { context: "monitor".into(), message: e.to_string() })?;
         let long_packets = Mutex::new(opened.workers.iter().map(|_| None).collect());
-        let packets_to_cut = Mutex::new(opened.workers.iter().map(|_| None).collect());
+        let tso_pools = Mutex::new(opened.workers.iter().map(|_| None).collect());
         let slow = SlowPath::new(&opened, moves)?;
-        Ok(Self { monitor, slow, opened, max_rate: Mutex::new(None), long_packets, packets_to_cut })
+        Ok(Self { monitor, slow, opened, max_rate: Mutex::new(None), long_packets, tso_pools })
     }
 
     /// The ports, in the order of the configuration: a port's index is its number in `StreamSpec`.
@@ -134,7 +135,7 @@ impl Datapath {
 
     /// From now on ports answer ARP, neighbor discovery and ping for the addresses that a scenario's clients and servers
     /// have on them, and are members of its servers' multicast groups, until what it returns is dropped.
-    pub fn hold(&self, scenario: &Scenario) -> Result<Holding, OpenError> {
+    pub fn hold(&self, scenario: &Scenario) -> Result<AddressGuard, OpenError> {
         let (groups, unreported) = prepare::applications::groups(scenario);
         self.slow.hold(prepare::applications::ranges(scenario), groups, unreported, &self.opened)
     }
@@ -155,7 +156,7 @@ impl Datapath {
 
     /// Where each neighbor is that a station, emulated behind a port, looks for. Waits for answers, up to four seconds. Runs that are
     /// prepared with these neighbors follow them to other MACs as long as they have what else it returns.
-    pub fn seek(&self, sought: &[(PortIndex, Sought)]) -> (Vec<SoughtResult>, Seeking) {
+    pub fn seek(&self, sought: &[(PortIndex, NeighborQuery)]) -> (Vec<Resolution>, ResolutionGuard) {
         self.slow.seek(sought)
     }
 
@@ -168,7 +169,7 @@ impl Datapath {
     pub fn prepare(&self, mut spec: RunSpec) -> Result<Arc<Run>, PrepareError> {
         // Held throughout: two runs must not take one slot.
         let mut long_packets = self.long_packets.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut packets_to_cut = self.packets_to_cut.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tso_pools = self.tso_pools.lock().unwrap_or_else(PoisonError::into_inner);
         let present = self.monitor.runs();
         if present.iter().any(|run| run.tag == spec.tag) {
             let problem = format!("{} is in use by another run here", spec.tag);
@@ -179,14 +180,14 @@ impl Datapath {
             return Err(PrepareError { field: "run_id".into(), problem, exhausted: true });
         };
         if let Some(stateful) = &mut spec.stateful
-            && stateful.on_link.holding.is_none()
+            && stateful.on_link.address_guard.is_none()
         {
             let held = self.hold(&stateful.scenario).map_err(|e| PrepareError {
                 field: "stateful".into(),
                 problem: e.to_string(),
                 exhausted: true,
             })?;
-            stateful.on_link.holding = Some(Arc::new(held));
+            stateful.on_link.address_guard = Some(Arc::new(held));
         }
         let context = prepare::Context {
             eal: &self.opened.eal,
@@ -195,7 +196,7 @@ impl Datapath {
             workers: &self.opened.lines,
             nodes: &self.opened.nodes,
             long_packets: &mut long_packets,
-            packets_to_cut: &mut packets_to_cut,
+            tso_pools: &mut tso_pools,
             slot,
             present: &present,
             tags: self.port_indices().map(|port| self.slow.tags(port)).collect(),

@@ -10,11 +10,11 @@ use std::{
 };
 
 use spate_net::vlan::Tags;
-use spate_replay::{HeldTape, Source, Tempo};
+use spate_replay::{HeldTape, Pacer, Source};
 use spate_stateful::{
     Count, Counters, Emulation, EmulationError, PortLink, Scenario,
     envelope::{self, Envelopes},
-    tuples::{Dealing, Share},
+    tuples::{Sharding, Share},
 };
 use spate_stateless::{Lanes, Numbers, Rate, Schedule, StreamTiming, WorkerShare, Writer};
 
@@ -29,7 +29,7 @@ use super::{
     shared::RunShare,
     worker::{
         Command, Emulated, FlowRate, Pools, PortRun, RateChange, Replay, ReplayParts, ReplayTape, RunForeign,
-        RunReceive, SendStream, TempoChange, WorkerRun,
+        RunReceive, SendStream, SpeedChange, WorkerRun,
         simulated::{Packet, Sent, Simulated, World},
         speed_of,
     },
@@ -46,7 +46,7 @@ const FLOWS: usize = 1;
 const FLOWS_BEGIN_NS: u64 = 1;
 
 /// What to simulate.
-pub struct Simulating<'a> {
+pub struct SimulationSpec<'a> {
     /// The run. Its templates' links are those of the simulation.
     pub spec: &'a RunSpec,
     /// Its templates, with all servers.
@@ -107,7 +107,7 @@ pub struct SimulatedPacket {
 pub struct Simulation {
     world: World,
     /// By worker.
-    workers: Vec<OfWorker>,
+    workers: Vec<WorkerState>,
     /// By stream: whether it replays a capture, in no chain.
     replayed: Vec<bool>,
     /// By port that has a side of a template: where what it sends arrives, if a peer is there.
@@ -125,7 +125,7 @@ pub struct Simulation {
 }
 
 /// State of a simulated worker.
-struct OfWorker {
+struct WorkerState {
     /// Packets of streams that it may still send.
     left: u64,
     /// Counters of the clients of each template.
@@ -139,7 +139,7 @@ impl Simulation {
     ///
     /// # Errors
     /// If a capture cannot be read, or rates or addresses of templates not be shared out.
-    pub fn new(what: Simulating<'_>) -> Result<Self, SimulationError> {
+    pub fn new(what: SimulationSpec<'_>) -> Result<Self, SimulationError> {
         let spec = what.spec;
         let end_ns =
             spec.timing.duration_ns.map_or(u64::MAX, |duration| spec.timing.warmup_ns.saturating_add(duration));
@@ -180,15 +180,15 @@ impl Simulation {
                 let (at_ns, rates) = (step.at_ns, step.rates.clone().into());
                 this.world.send(worker, Command::Change(STREAMS, RateChange { at_ns, port: file, rates }));
                 for &(stream, speed) in &step.speeds {
-                    let change = TempoChange { at_ns, stream, speed: Some(speed) };
-                    this.world.send(worker, Command::Tempo(STREAMS, change));
+                    let change = SpeedChange { at_ns, stream, speed: Some(speed) };
+                    this.world.send(worker, Command::Speed(STREAMS, change));
                 }
                 if what.scenario.is_some() {
-                    let change = FlowRate { at_ns, factor: step.factor, row: None };
+                    let change = FlowRate { at_ns, factor: step.factor, flow_schedule: None };
                     this.world.send(worker, Command::FlowRate(FLOWS, change));
                 }
             }
-            this.workers.push(OfWorker { left: what.worker_limit, clients, sent: Vec::new() });
+            this.workers.push(WorkerState { left: what.worker_limit, clients, sent: Vec::new() });
         }
         Ok(this)
     }
@@ -218,7 +218,7 @@ impl Simulation {
     }
 
     fn established_now(&self) -> Vec<u64> {
-        let of = |worker: &OfWorker| worker.clients.iter().map(|client| client.get(Count::FlowsEstablished)).sum();
+        let of = |worker: &WorkerState| worker.clients.iter().map(|client| client.get(Count::FlowsEstablished)).sum();
         self.workers.iter().map(of).collect()
     }
 
@@ -290,7 +290,7 @@ impl Simulation {
     /// The replays that a worker sends.
     fn replays(
         &mut self,
-        what: &Simulating<'_>,
+        what: &SimulationSpec<'_>,
         worker: usize,
         port: usize,
     ) -> Result<Vec<Replay<Simulated>>, SimulationError> {
@@ -323,8 +323,8 @@ impl Simulation {
                 next: timing.next,
             };
             let lead = asked.capture.survey.lead(asked.gap);
-            let tempo = Tempo::new(timing.start_delay_ns, speed_of(speed), asked.min_gap_ns);
-            all.push(Replay::new(parts, tape, tempo.behind(lead)));
+            let pacer = Pacer::new(timing.start_delay_ns, speed_of(speed), asked.min_gap_ns);
+            all.push(Replay::new(parts, tape, pacer.behind(lead)));
         }
         Ok(all)
     }
@@ -332,7 +332,7 @@ impl Simulation {
     /// A worker's share of the templates.
     fn emulated(
         &self,
-        what: &Simulating<'_>,
+        what: &SimulationSpec<'_>,
         scenario: &Arc<Scenario>,
         worker: usize,
         clients: &mut Vec<Arc<Counters>>,
@@ -346,13 +346,13 @@ impl Simulation {
         };
         let links: Vec<_> = (0..what.ports).map(|port| PortLink { mac: mac(port), next_hop: next_hop(port) }).collect();
         let owned = Box::new(|_, _, _: &_| true);
-        let emulation = Emulation::new(Arc::clone(scenario), share, Dealing::ByNumber, owned, &links, SEED, 0)?;
+        let emulation = Emulation::new(Arc::clone(scenario), share, Sharding::ByNumber, owned, &links, SEED, 0)?;
         let counters = |template, client| Arc::clone(emulation.counters(template, client));
         clients.extend((0..scenario.templates.len()).map(|template| counters(template, true)));
         let known = envelope::Ports { links: &links, mirrored: true, ..envelope::Ports::default() };
         let envelopes = Envelopes::new(scenario, &known, counters);
         let ports = self.peers.keys().copied().collect();
-        let (tags, pools) = (vec![Tags::NONE; what.ports], Pools { long: None, to_cut: None });
+        let (tags, pools) = (vec![Tags::NONE; what.ports], Pools { long: None, tso: None });
         Ok(Emulated::new(emulation, envelopes, ports, &tags, pools, None, &what.spec.timing))
     }
 }
@@ -372,7 +372,7 @@ fn peers(scenario: &Scenario) -> BTreeMap<usize, Option<usize>> {
 }
 
 /// A worker's view of a run that sends nothing yet, and receives nothing of streams.
-fn run(what: &Simulating<'_>, worker: usize, end_ns: u64, timescale: &Arc<Timescale>) -> WorkerRun<Simulated> {
+fn run(what: &SimulationSpec<'_>, worker: usize, end_ns: u64, timescale: &Arc<Timescale>) -> WorkerRun<Simulated> {
     let spec = what.spec;
     let first = spec.share.0 as usize * what.workers;
     WorkerRun {
@@ -412,7 +412,7 @@ fn run(what: &Simulating<'_>, worker: usize, end_ns: u64, timescale: &Arc<Timesc
 
 /// A worker's part of the streams that are on a schedule.
 fn part(
-    what: &Simulating<'_>,
+    what: &SimulationSpec<'_>,
     worker: usize,
     port: usize,
     send: &Arc<[SendStream]>,

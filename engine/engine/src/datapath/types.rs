@@ -15,7 +15,7 @@ use spate_stats::Timed;
 
 use super::{
     config::PortDevice,
-    slow::{Holding, Hop, LinkNeighbor, Seeking},
+    slow::{AddressGuard, Hop, LinkNeighbor, ResolutionGuard},
 };
 use crate::index::{PoolIndex, PortIndex, StreamIndex, WorkerIndex, WorkerRange};
 
@@ -252,9 +252,9 @@ pub struct OnLink {
     /// Gateways of pools, which the run's flows follow to other MACs if their ports have an entry in `hops`.
     pub gateways: Vec<PoolGateway>,
     /// Answers for the addresses of the scenario already; none: from when the run is prepared.
-    pub holding: Option<Arc<Holding>>,
+    pub address_guard: Option<Arc<AddressGuard>>,
     /// Looks for gateways of pools in the place of clients.
-    pub seeking: Option<Arc<Seeking>>,
+    pub resolution_guard: Option<Arc<ResolutionGuard>>,
 }
 
 /// The gateway of the clients of a pool on a port.

@@ -12,7 +12,7 @@ use super::worker::{Command, Reclaim, Waker};
 use crate::index::WorkerIndex;
 
 /// A worker that has not taken its commands within this time hangs, and is not waited for.
-const TAKES_WITHIN: Duration = Duration::from_secs(2);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// All workers: their command queues, and what is to be freed after them.
 pub(super) struct Workers {
@@ -58,7 +58,7 @@ impl Workers {
     pub(super) fn await_all(&self) {
         let since = Instant::now();
         for worker in self.all() {
-            while !self.has_taken_all(worker) && since.elapsed() < TAKES_WITHIN {
+            while !self.has_taken_all(worker) && since.elapsed() < COMMAND_TIMEOUT {
                 thread::sleep(Duration::from_micros(50));
             }
         }

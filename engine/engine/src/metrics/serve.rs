@@ -20,9 +20,9 @@ use tokio::task::AbortHandle;
 /// Connections at a time. A further one closes the oldest, so that a client with many open keeps out neither a probe nor a scrape.
 const CONNECTIONS: usize = 32;
 /// A connection that has not asked for anything by then is closed.
-const ASKS_WITHIN: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection that has not taken its answer by then is closed.
-const ENDS_WITHIN: Duration = Duration::from_secs(30);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Requests within this time of another get the same page, if they are for the same format.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -60,7 +60,7 @@ pub async fn serve(listener: TcpListener, engine: Arc<Engine>) {
         };
         let server = server.clone();
         let connection = tokio::spawn(async move {
-            if tokio::time::timeout(ENDS_WITHIN, server.connection(stream)).await.is_err() {
+            if tokio::time::timeout(RESPONSE_TIMEOUT, server.connection(stream)).await.is_err() {
                 tracing::debug!("a scrape's connection took too long");
             }
         });
@@ -89,7 +89,7 @@ impl Server {
         let connection = hyper::server::conn::http1::Builder::new()
             .keep_alive(false)
             .timer(TokioTimer::new())
-            .header_read_timeout(ASKS_WITHIN)
+            .header_read_timeout(REQUEST_TIMEOUT)
             .serve_connection(TokioIo::new(stream), service);
         if let Err(error) = connection.await {
             tracing::debug!(%error, "a scrape's connection ended");

@@ -13,7 +13,7 @@ use spate_stateless::{
 use std::collections::HashMap;
 
 /// Values of a list, and packets of a pattern of sizes, at most.
-const MOST_VALUES: usize = 65_535;
+const MAX_VALUES: usize = 65_535;
 /// Where a port's own address and its next hop's are written.
 const SOURCE_MAC: std::ops::Range<usize> = 6..12;
 const DESTINATION_MAC: std::ops::Range<usize> = 0..6;
@@ -145,9 +145,8 @@ fn sequence(at: &FieldPath, v: &contract::Variable, wrong: &mut Violations) -> S
         }
         Some(variable::Kind::Random(r)) => Sequence::Random { min: r.min, max: r.max, seed: r.seed },
         Some(variable::Kind::List(l)) => {
-            if l.values.len() > MOST_VALUES {
-                wrong
-                    .add(at.field("list.values"), format!("{} of them; must be at most {MOST_VALUES}", l.values.len()));
+            if l.values.len() > MAX_VALUES {
+                wrong.add(at.field("list.values"), format!("{} of them; must be at most {MAX_VALUES}", l.values.len()));
             }
             let order = match l.order() {
                 ListOrder::Unspecified | ListOrder::Forward => spate_stateless::ListOrder::Forward,
@@ -201,11 +200,9 @@ fn size(
                 wrong.add(at.field("list.sizes"), "none; must be at least one");
                 return None;
             }
-            if weights.iter().sum::<u64>() > MOST_VALUES as u64 {
-                wrong.add(
-                    at.field("list.sizes"),
-                    format!("weights sum up to more than {MOST_VALUES}; use rounder ones"),
-                );
+            if weights.iter().sum::<u64>() > MAX_VALUES as u64 {
+                wrong
+                    .add(at.field("list.sizes"), format!("weights sum up to more than {MAX_VALUES}; use rounder ones"));
                 return None;
             }
             let bytes: Vec<u64> = list.sizes.iter().map(|s| u64::from(s.bytes)).collect();

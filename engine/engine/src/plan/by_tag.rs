@@ -8,9 +8,9 @@ use spate_stateful::FieldPath;
 use std::ops::RangeInclusive;
 
 /// Tags of a stream.
-pub const MOST_TAGS: usize = 4096;
+pub const MAX_TAGS: usize = 4096;
 /// Tags of all streams together: each has counters and sequences of its own.
-pub const MOST_TAGS_OF_ALL: usize = 1 << 18;
+pub const MAX_TAGS_OF_ALL: usize = 1 << 18;
 /// Identifiers of VLANs.
 const VLANS: RangeInclusive<u32> = 1..=MAX_VLAN as u32;
 
@@ -28,7 +28,7 @@ pub fn tags(at: &FieldPath, stream: &Stream, wrong: &mut Violations) -> Option<T
     if stream.rx_port.is_empty() {
         wrong.add(&at, "needs rx_port, where packets are counted by tag");
     }
-    let mut found = Vec::with_capacity(ranges.len().min(MOST_TAGS));
+    let mut found = Vec::with_capacity(ranges.len().min(MAX_TAGS));
     for (i, range) in ranges.iter().enumerate() {
         found.extend(tag_range(&at.field("ranges").index(i), range, wrong));
     }
@@ -36,8 +36,8 @@ pub fn tags(at: &FieldPath, stream: &Stream, wrong: &mut Violations) -> Option<T
         return None;
     }
     let count: usize = found.iter().map(|range| range.count()).sum();
-    if count > MOST_TAGS {
-        wrong.add(at.field("ranges"), format!("{count} tags; must be at most {MOST_TAGS}"));
+    if count > MAX_TAGS {
+        wrong.add(at.field("ranges"), format!("{count} tags; must be at most {MAX_TAGS}"));
         return None;
     }
     match TagList::new(found) {
@@ -51,11 +51,11 @@ pub fn tags(at: &FieldPath, stream: &Stream, wrong: &mut Violations) -> Option<T
 
 /// Notes if all streams together have more tags than can be counted.
 pub fn limit(count: usize, wrong: &mut Violations) {
-    if count > MOST_TAGS_OF_ALL {
+    if count > MAX_TAGS_OF_ALL {
         wrong.add(
             "streams",
             format!(
-                "are counted by {count} tags together; must be at most {MOST_TAGS_OF_ALL}: name fewer in measure.by_tag"
+                "are counted by {count} tags together; must be at most {MAX_TAGS_OF_ALL}: name fewer in measure.by_tag"
             ),
         );
     }

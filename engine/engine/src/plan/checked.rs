@@ -16,7 +16,7 @@ pub struct CheckedStream {
     pub tx_port: PortIndex,
     /// The port that is to receive it.
     pub rx_port: Option<PortIndex>,
-    /// Of all engines together; `None` where it waits for the line rate ([`LineRate::NotYetKnown`]).
+    /// Rate of all engines together; `None` where it waits for the line rate ([`LineRate::NotYetKnown`]).
     pub rate: Option<Rate>,
     /// Its packets; of a replay the first, which stands for all where packets are alike.
     pub template: Template,
@@ -86,7 +86,7 @@ pub struct Checked {
     /// Bits a second on the medium by port, of enabled streams and of templates, of this engine alone.
     pub port_bits: BTreeMap<PortIndex, u128>,
     /// The part of these bits that templates ask for.
-    pub flow_asks: Vec<flows::Ask>,
+    pub flow_demands: Vec<flows::Demand>,
     /// What is measured where packets arrive.
     pub measured: Measured,
     /// Warnings for the caller before the start.

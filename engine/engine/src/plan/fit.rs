@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A plan without fault to what the datapath prepares, on the ports it found.
 use super::rate::LineRate;
-use super::stateful::MOST_RECORDS;
+use super::stateful::MAX_RECORDS;
 use super::{Checked, Macs, PortFacts, Violations, sending_part};
 use crate::datapath::{self, OnLink, PortDevice, PortInfo, RecordsSpec, RunSpec, StatefulSpec, StreamSpec};
 use crate::index::StreamIndex;
@@ -9,8 +9,8 @@ use contract::{Plan, stream::Transmit};
 use spate_stateful::PortLink;
 use std::sync::Arc;
 
-/// A file of `MOST_RECORDS` (1.3 GB) is finished by then on a volume that takes 22 MB a second, even if it took nothing before.
-const RECORDS_WITHIN_NS: u64 = 60_000_000_000;
+/// A file of `MAX_RECORDS` (1.3 GB) is finished by then on a volume that takes 22 MB a second, even if it took nothing before.
+const RECORDS_TIMEOUT_NS: u64 = 60_000_000_000;
 
 /// What validation must know of an open port; `claimed_bits` is what other runs already take of it.
 pub fn port_facts(port: &PortInfo, claimed_bits: u128) -> PortFacts {
@@ -84,8 +84,8 @@ fn records(plan: &Plan, asked: &contract::Records) -> RecordsSpec {
         run: run_name(plan).to_owned(),
         one_in: asked.one_in,
         path: (!asked.path.is_empty()).then(|| asked.path.clone().into()),
-        most: if asked.most == 0 { MOST_RECORDS } else { asked.most },
-        within_ns: RECORDS_WITHIN_NS,
+        most: if asked.most == 0 { MAX_RECORDS } else { asked.most },
+        within_ns: RECORDS_TIMEOUT_NS,
     }
 }
 

@@ -20,7 +20,7 @@ const UDP: u64 = 8;
 const MILLION: u128 = 1_000_000;
 const MANY: u128 = 1 << 64;
 /// Bytes of the least frame without FCS (IEEE 802.3).
-const LEAST: u64 = 60;
+const MIN_FRAME: u64 = 60;
 
 /// What one side of a template's flow sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ struct Sent {
 
 /// What a template asks of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct Demand {
     /// The template.
     pub template: TemplateIndex,
     /// The port.
@@ -42,7 +42,7 @@ pub struct Ask {
     pub bits: (u128, u128),
 }
 
-impl Ask {
+impl Demand {
     /// A second on the medium, rounded down.
     pub fn bits_per_second(&self) -> u128 {
         self.bits.0 / self.bits.1
@@ -51,8 +51,8 @@ impl Ask {
 
 /// What all templates ask of ports of this engine; and the sides (template, clients?) that may send more than is
 /// known.
-pub fn asks(scenario: &Scenario) -> (Vec<Ask>, Vec<(TemplateIndex, bool)>) {
-    let (mut asks, mut unknown) = (Vec::new(), Vec::new());
+pub fn demands(scenario: &Scenario) -> (Vec<Demand>, Vec<(TemplateIndex, bool)>) {
+    let (mut demands, mut unknown) = (Vec::new(), Vec::new());
     let opened = opened(scenario);
     // Without clients here, how many flows there are is up to others; without a rate it is up to programs that open them.
     let rated = |template: &Template| template.client.as_ref().map(|client| client.rate).filter(|rate| rate.0 > 0);
@@ -75,14 +75,14 @@ pub fn asks(scenario: &Scenario) -> (Vec<Ask>, Vec<(TemplateIndex, bool)>) {
             let (flows, seconds) = (u128::from(rate.0).saturating_mul(times), u128::from(rate.1.max(1)));
             let (part, whole) = if of_clients { (1, engines.into()) } else { served(template, scenario, engines) };
             let bits = (sent.bits.saturating_mul(flows).saturating_mul(part), whole.saturating_mul(seconds));
-            asks.push(Ask { template: TemplateIndex(index), port: PortIndex(port), bits });
+            demands.push(Demand { template: TemplateIndex(index), port: PortIndex(port), bits });
             let side = (TemplateIndex(of), of_clients);
             if sent.more && !unknown.contains(&side) {
                 unknown.push(side);
             }
         }
     }
-    (asks, unknown)
+    (demands, unknown)
 }
 
 /// By template: how many connections of others a flow opens at least, with those that they open. Empty if programs open none.
@@ -141,7 +141,7 @@ fn served(template: &Template, scenario: &Scenario, engines: u32) -> (u128, u128
 fn sent(protocol: Protocol, program: &Program, tunables: &Tunables, payloads: &[Payload], network: u64) -> Sent {
     let (certain, more) = certain(program);
     let len = |payload: u32| payloads.get(payload as usize).map_or(0, Payload::len);
-    let bits = |frame: u64| u128::from(frame.max(LEAST) + FCS_BYTES + MEDIUM_OVERHEAD_BYTES) * 8;
+    let bits = |frame: u64| u128::from(frame.max(MIN_FRAME) + FCS_BYTES + MEDIUM_OVERHEAD_BYTES) * 8;
     let data = certain.iter().map(|instruction| match instruction.effects().sends {
         Some(Data::Message(payload)) => bits(network + UDP + len(payload)),
         Some(Data::Stream(payload)) => u128::from(len(payload)) * 8,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a plan measures where packets arrive: latency, marks, groups, reflectors, receivers.
-use super::limits::{LONGEST_NS, MOST_NAME_CHARS};
+use super::limits::{MAX_DURATION_NS, MAX_NAME_CHARS};
 use super::{Site, Violations, by_tag};
 use crate::datapath::{self, Allowed, Mark, StreamReceive, Swap};
 use crate::index::{PortIndex, StreamIndex};
@@ -9,9 +9,9 @@ use spate_stateful::FieldPath;
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 /// Ranges of addresses, and of ports, that a reflector may send to.
-const MOST_RANGES: usize = 256;
+const MAX_RANGES: usize = 256;
 /// The greatest flow label (RFC 6437): 20 bits.
-const MOST_FLOW_LABEL: u32 = (1 << 20) - 1;
+const MAX_FLOW_LABEL: u32 = (1 << 20) - 1;
 
 /// What a plan without fault measures.
 #[derive(Clone, Debug, Default)]
@@ -47,8 +47,11 @@ pub fn measured(plan: &Plan, site: &Site, wrong: &mut Violations) -> Measured {
         let varied = replayed || stream.program.as_ref().is_some_and(|p| !p.writes.is_empty());
         streams.push(StreamReceive { histogram, mark, by_tag, varied });
     }
-    if plan.clock_bound_ns > LONGEST_NS {
-        wrong.add("clock_bound_ns", format!("{} ns; must be at most {LONGEST_NS} (ten years)", plan.clock_bound_ns));
+    if plan.clock_bound_ns > MAX_DURATION_NS {
+        wrong.add(
+            "clock_bound_ns",
+            format!("{} ns; must be at most {MAX_DURATION_NS} (ten years)", plan.clock_bound_ns),
+        );
     }
     by_tag::limit(tags, wrong);
     let run = datapath::Measure {
@@ -72,8 +75,8 @@ fn groups(plan: &Plan, wrong: &mut Violations) {
         let path = StreamIndex(i).path();
         let at = path.field("group");
         let chars = stream.group.chars().count();
-        if chars > MOST_NAME_CHARS {
-            wrong.add(&at, format!("{chars} characters; must be at most {MOST_NAME_CHARS}"));
+        if chars > MAX_NAME_CHARS {
+            wrong.add(&at, format!("{chars} characters; must be at most {MAX_NAME_CHARS}"));
         } else if stream.group.chars().any(char::is_control) {
             wrong.add(&at, "holds a control character; use letters, digits and punctuation");
         }
@@ -112,21 +115,23 @@ fn stream_mark(at: &FieldPath, stream: &Stream, wrong: &mut Violations) -> Optio
     }
     let mark = measure.mark.as_ref()?;
     if measure.flow {
-        wrong
-            .add(at.field("mark"), "goes not with measure.flow: its trailer identifies packets; leave out one of them");
+        wrong.add(
+            at.field("mark"),
+            "cannot be combined with measure.flow: its trailer identifies packets; leave out one of them",
+        );
     }
     if stream.rx_port.is_empty() {
         wrong.add(at.field("mark"), "needs rx_port, where marked packets are counted");
     }
     match mark.field {
         Some(mark::Field::Ipv4Identification(id @ 1..=0xffff)) => Some(Mark::Ipv4Identification(id as u16)),
-        Some(mark::Field::Ipv6FlowLabel(label @ 1..=MOST_FLOW_LABEL)) => Some(Mark::Ipv6FlowLabel(label)),
+        Some(mark::Field::Ipv6FlowLabel(label @ 1..=MAX_FLOW_LABEL)) => Some(Mark::Ipv6FlowLabel(label)),
         Some(mark::Field::Ipv4Identification(id)) => {
             wrong.add(at.field("mark.ipv4_identification"), format!("{id}; must be 1..65535"));
             None
         }
         Some(mark::Field::Ipv6FlowLabel(label)) => {
-            wrong.add(at.field("mark.ipv6_flow_label"), format!("{label}; must be 1..{MOST_FLOW_LABEL}"));
+            wrong.add(at.field("mark.ipv6_flow_label"), format!("{label}; must be 1..{MAX_FLOW_LABEL}"));
             None
         }
         None => {
@@ -190,8 +195,8 @@ fn reflectors(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<datapath:
 /// Where a reflector may send to.
 fn allowed(at: &FieldPath, reflector: &Reflector, wrong: &mut Violations) -> Allowed {
     let mut allowed = |list: &'static str, len: usize| {
-        if len > MOST_RANGES {
-            wrong.add(at.field(list), format!("{len} ranges; must be at most {MOST_RANGES}"));
+        if len > MAX_RANGES {
+            wrong.add(at.field(list), format!("{len} ranges; must be at most {MAX_RANGES}"));
         }
     };
     allowed("allowed_addresses", reflector.allowed_addresses.len());
@@ -231,8 +236,8 @@ fn receivers(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<PortIndex>
     for (i, receiver) in plan.receivers.iter().enumerate() {
         let at = FieldPath::from("receivers").index(i);
         let chars = receiver.name.chars().count();
-        if !(1..=MOST_NAME_CHARS).contains(&chars) {
-            wrong.add(at.field("name"), format!("{chars} characters; must be 1..{MOST_NAME_CHARS}"));
+        if !(1..=MAX_NAME_CHARS).contains(&chars) {
+            wrong.add(at.field("name"), format!("{chars} characters; must be 1..{MAX_NAME_CHARS}"));
         } else if receiver.name.chars().any(char::is_control) {
             wrong.add(at.field("name"), "holds a control character; use letters, digits and punctuation");
         } else if let Some(first) = names.insert(receiver.name.as_str(), i) {

@@ -100,7 +100,7 @@ pub enum LineRate {
     Known(u64),
     /// Neither the device nor the user has given it.
     Unknown,
-    /// It will be known where the plan runs (`compile` looks at plans without any device).
+    /// The line rate will be known where the plan runs (`compile` looks at plans without any device).
     NotYetKnown,
 }
 

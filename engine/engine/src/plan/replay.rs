@@ -2,7 +2,7 @@
 //! Streams that replay captures: what is wrong with them, the capture itself included, and how fast they are.
 //!
 //! The capture is read here from end to end, so that whatever is wrong with it is known before anything is sent.
-use super::limits::LONGEST_NS;
+use super::limits::MAX_DURATION_NS;
 use super::site::fits;
 use super::{CheckedReplay, CheckedStream, PortFacts, Violations, blueprint, measure};
 use crate::datapath::{Changes, Gap, Half, Recording, ReplaySpec, Rewrite, SplitBy};
@@ -22,11 +22,11 @@ pub fn replay(
     wrong: &mut Violations,
 ) -> Option<CheckedStream> {
     let before = wrong.0.len();
-    goes_not_with(at, stream, wrong);
+    check_excluded_fields(at, stream, wrong);
     let (gap, speed) = gap(at, asked, wrong)?;
     let half = half(at, asked, wrong).ok()?;
     let rewrite = rewrite(at, stream, asked, wrong)?;
-    if asked.min_gap_ns > LONGEST_NS {
+    if asked.min_gap_ns > MAX_DURATION_NS {
         wrong.add(at.field("replay.min_gap_ns"), "more than ten years");
     }
     let check = |frame: &[u8]| port.map_or(Ok(()), |port| fits(frame, port).map_err(|e| format!("it has {e}")));
@@ -63,7 +63,7 @@ pub fn replay(
     }
     let takes_time = rate.is_some() && (capture.survey.packets > 1 || asked.loops != 1);
     // All at one instant: as fast as the port is, and over at once. It asks for nothing.
-    let rate = rate.or_else(|| Rate::new(1, LONGEST_NS.into()).ok());
+    let rate = rate.or_else(|| Rate::new(1, MAX_DURATION_NS.into()).ok());
     let spec = ReplaySpec {
         capture,
         rewrite,
@@ -76,12 +76,18 @@ pub fn replay(
     Some(CheckedStream { tx_port: PortIndex(0), rx_port: None, rate, template, replay })
 }
 
-fn goes_not_with(at: &FieldPath, stream: &Stream, wrong: &mut Violations) {
+fn check_excluded_fields(at: &FieldPath, stream: &Stream, wrong: &mut Violations) {
     if stream.packet.is_some() {
-        wrong.add(at.field("packet"), "goes not with replay, which sends the packets of its capture; leave it out");
+        wrong.add(
+            at.field("packet"),
+            "cannot be combined with replay, which sends the packets of its capture; leave it out",
+        );
     }
     if stream.cache > 0 {
-        wrong.add(at.field("cache"), "goes not with replay, whose packets are those of its capture; leave it out");
+        wrong.add(
+            at.field("cache"),
+            "cannot be combined with replay, whose packets are those of its capture; leave it out",
+        );
     }
 }
 
@@ -94,9 +100,9 @@ fn gap(at: &FieldPath, asked: &Replay, wrong: &mut Violations) -> Option<(Gap, R
                 |_| wrong.add(at.field("replay.scale"), "must be greater than zero, over a denominator that is not");
             speed.map_err(refused).ok().map(|speed| (Gap::Captured, speed))
         }
-        Some(replay::Gap::FixedNs(ns @ 1..=LONGEST_NS)) => Some((Gap::Even, Rate::new(1, (*ns).into()).ok()?)),
+        Some(replay::Gap::FixedNs(ns @ 1..=MAX_DURATION_NS)) => Some((Gap::Even, Rate::new(1, (*ns).into()).ok()?)),
         Some(replay::Gap::FixedNs(ns)) => {
-            wrong.add(at.field("replay.fixed_ns"), format!("{ns}; must be 1..{LONGEST_NS} (ten years)"));
+            wrong.add(at.field("replay.fixed_ns"), format!("{ns}; must be 1..{MAX_DURATION_NS} (ten years)"));
             None
         }
         None => {
@@ -121,7 +127,7 @@ fn half(at: &FieldPath, asked: &Replay, wrong: &mut Violations) -> Result<Option
     if asked.min_gap_ns > 0 {
         wrong.add(
             at.field("replay.min_gap_ns"),
-            "goes not with half: it would delay one half and not the other; leave it out, or set fixed_ns",
+            "cannot be combined with half: it would delay one half and not the other; leave it out, or set fixed_ns",
         );
     }
     Ok(Some(Half { by, responder: half.responder }))
@@ -175,7 +181,7 @@ fn mean_rate(survey: &Survey, gap: Gap, speed: Rate, min_gap_ns: u64) -> Option<
     )
 }
 
-/// The rate of so many packets in so many nanoseconds. A mean needs no more digits than 64 bits have.
+/// The rate of a number of packets in a number of nanoseconds. A mean needs no more digits than 64 bits have.
 fn mean(mut packets: u128, mut nanoseconds: u128) -> Option<Rate> {
     while packets.max(nanoseconds) > u128::from(u64::MAX) {
         (packets, nanoseconds) = (packets >> 1, nanoseconds >> 1);

@@ -77,7 +77,7 @@ impl Site {
         Self { ports: names.into_iter().map(port).collect(), workers: 1 }
     }
 
-    /// The same with this many workers, which serve all ports.
+    /// A site with this many workers, which serve all ports.
     #[must_use]
     pub fn with_workers(mut self, workers: u32) -> Self {
         self.workers = workers;

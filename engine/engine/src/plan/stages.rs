@@ -8,10 +8,10 @@ use spate_stateless::Rate;
 use std::collections::VecDeque;
 
 /// Maximum of a plan.
-pub const MOST_STAGES: usize = 64;
+pub const MAX_STAGES: usize = 64;
 /// Length of a ramp's steps, and maximum of their number: longer ramps have longer steps.
 const STEP_NS: u64 = 100_000_000;
-const MOST_STEPS: u64 = 600;
+const MAX_STEPS: u64 = 600;
 /// Factors within a ramp are whole multiples of 1 divided by this.
 const RAMP_PARTS: u128 = 1_000_000;
 
@@ -36,7 +36,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Of a valid plan; none if it has no stages.
+    /// The schedule of a valid plan; none if it has no stages.
     pub fn of(plan: &Plan) -> Option<Self> {
         let timing = plan.timing.as_ref().filter(|timing| !timing.stages.is_empty())?;
         let mut schedule = Self { begins_ns: timing.warmup_ns, ..Self::default() };
@@ -44,7 +44,7 @@ impl Schedule {
         let mut before = Ratio { numerator: 0, denominator: 1 };
         for stage in &timing.stages {
             let to = stage.rate_factor.unwrap_or_default();
-            let steps = stage.ramp_ns.div_ceil(STEP_NS).min(MOST_STEPS);
+            let steps = stage.ramp_ns.div_ceil(STEP_NS).min(MAX_STEPS);
             let begin = |step: u64| (u128::from(stage.ramp_ns) * u128::from(step) / u128::from(steps)) as u64;
             for step in 0..steps {
                 let factor = midway(before, to, 2 * step + 1, 2 * steps);
@@ -80,8 +80,8 @@ fn midway(from: Ratio, to: Ratio, part: u64, parts: u64) -> Ratio {
 pub fn validate(plan: &Plan, wrong: &mut Violations) {
     let Some(timing) = plan.timing.as_ref().filter(|timing| !timing.stages.is_empty()) else { return };
     let stages = &timing.stages;
-    if stages.len() > MOST_STAGES {
-        wrong.add("timing.stages", format!("{} of them; must be at most {MOST_STAGES}", stages.len()));
+    if stages.len() > MAX_STAGES {
+        wrong.add("timing.stages", format!("{} of them; must be at most {MAX_STAGES}", stages.len()));
     }
     if plan.trials.is_some() {
         wrong.add("timing.stages", "trials are whole runs of one rate each; use either");

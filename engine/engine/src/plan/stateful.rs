@@ -17,7 +17,7 @@ mod tunnels;
 #[cfg(test)]
 mod tests;
 
-use super::limits::{LONGEST_NS, MOST_NAME_CHARS};
+use super::limits::{MAX_DURATION_NS, MAX_NAME_CHARS};
 use super::{Site, Violations};
 use crate::index::{PortIndex, TemplateIndex};
 use contract::{Plan, Ratio, Stateful, TransportProtocol};
@@ -28,16 +28,16 @@ use spate_stateful::{Client, FieldPath, Part, Pool, Protocol, Scenario, Server, 
 use std::collections::{HashMap, HashSet};
 
 /// Templates of a plan, at most.
-pub const MOST_TEMPLATES: usize = 4096;
+pub const MAX_TEMPLATES: usize = 4096;
 /// Connections of a worker at a time where the plan does not say, each side counted for itself.
-pub const MOST_FLOWS: usize = 65_536;
+pub const MAX_FLOWS: usize = 65_536;
 /// Connection records of a run where the plan does not say.
-pub const MOST_RECORDS: u64 = 10_000_000;
+pub const MAX_RECORDS: u64 = 10_000_000;
 /// What Ethernet takes: where nothing else is known of a port, or a plan asks for nothing else.
 const USUAL_MTU: u32 = 1500;
 /// Bytes from a flow's start by which servers can be distinguished: the least that every host takes in one packet is 576
 /// bytes (RFC 1122 section 3.3.2), without 40 of headers.
-const MOST_MATCHED: usize = 536;
+const MAX_MATCHED_BYTES: usize = 536;
 
 /// The scenario of `plan` at `site`, or none, and a violation says why; none as well if the plan has no stateful part.
 /// Captures must have been resolved ([`session::resolve`]).
@@ -98,11 +98,14 @@ pub fn alone(scenario: &mut Scenario) {
 fn count(asked: &Stateful, wrong: &mut Violations) {
     match asked.templates.len() {
         0 => wrong.add("stateful.templates", "none; must be at least one, or leave out stateful"),
-        1..=MOST_TEMPLATES => {}
-        more => wrong.add("stateful.templates", format!("{more} of them; must be at most {MOST_TEMPLATES}")),
+        1..=MAX_TEMPLATES => {}
+        more => wrong.add("stateful.templates", format!("{more} of them; must be at most {MAX_TEMPLATES}")),
     }
-    if asked.ramp_up_ns > LONGEST_NS {
-        wrong.add("stateful.ramp_up_ns", format!("{} ns; must be at most {LONGEST_NS} (ten years)", asked.ramp_up_ns));
+    if asked.ramp_up_ns > MAX_DURATION_NS {
+        wrong.add(
+            "stateful.ramp_up_ns",
+            format!("{} ns; must be at most {MAX_DURATION_NS} (ten years)", asked.ramp_up_ns),
+        );
     }
     if asked.ramp_up_step_ns > 0 && (asked.ramp_up_ns == 0 || !asked.ramp_up_ns.is_multiple_of(asked.ramp_up_step_ns)) {
         let problem =
@@ -112,9 +115,9 @@ fn count(asked: &Stateful, wrong: &mut Violations) {
 }
 
 fn most_flows_fit(asked: &Stateful, site: &Site, wrong: &mut Violations) {
-    let most = (Stack::MOST_FLOWS as u64).saturating_mul(sharing(asked, site).into());
+    let most = (Stack::MAX_FLOWS as u64).saturating_mul(sharing(asked, site).into());
     if asked.most_flows > most {
-        let problem = format!("{}; must be at most {most}: {} for each worker", asked.most_flows, Stack::MOST_FLOWS);
+        let problem = format!("{}; must be at most {most}: {} for each worker", asked.most_flows, Stack::MAX_FLOWS);
         wrong.add("stateful.most_flows", problem);
     }
 }
@@ -142,7 +145,7 @@ fn sharing(asked: &Stateful, site: &Site) -> u32 {
 /// The maximum of flows of one worker.
 fn most_flows(asked: u64, workers: u32) -> usize {
     match asked {
-        0 => MOST_FLOWS,
+        0 => MAX_FLOWS,
         asked => asked.div_ceil(u64::from(workers)) as usize,
     }
 }
@@ -162,8 +165,8 @@ fn names(asked: &Stateful, wrong: &mut Violations) {
 
 fn name(field: &FieldPath, name: &str, least: usize, wrong: &mut Violations) {
     let chars = name.chars().count();
-    if !(least..=MOST_NAME_CHARS).contains(&chars) {
-        wrong.add(field, format!("{chars} characters; must be {least}..{MOST_NAME_CHARS}"));
+    if !(least..=MAX_NAME_CHARS).contains(&chars) {
+        wrong.add(field, format!("{chars} characters; must be {least}..{MAX_NAME_CHARS}"));
     } else if name.chars().any(char::is_control) {
         wrong.add(field, "holds a control character; use letters, digits and punctuation");
     }
@@ -329,8 +332,8 @@ fn matches(at: &FieldPath, template: &contract::Template, wrong: &mut Violations
         let end = u64::from(asked.offset) + asked.bytes.len() as u64;
         if asked.bytes.is_empty() {
             wrong.add(at.field("match").index(i).field("bytes"), "none; must have at least 1");
-        } else if end > MOST_MATCHED as u64 {
-            let problem = format!("reaches to {end} bytes from the flow's start; must be at most {MOST_MATCHED}");
+        } else if end > MAX_MATCHED_BYTES as u64 {
+            let problem = format!("reaches to {end} bytes from the flow's start; must be at most {MAX_MATCHED_BYTES}");
             wrong.add(at.field("match").index(i), problem);
         }
         found.push((asked.offset, Box::from(&asked.bytes[..])));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! When streams send: the contract's transmit modes and chains, as the schedule takes them.
 use super::CheckedStream;
-use super::limits::LONGEST_NS;
+use super::limits::MAX_DURATION_NS;
 use super::{Violations, load};
 use crate::index::StreamIndex;
 use contract::{Plan, Replay, Stream, stream};
@@ -23,7 +23,7 @@ pub fn timings(plan: &Plan, checked: &[CheckedStream], wrong: &mut Violations) -
             next: next(&at, plan, stream, &by_name, wrong),
             pinned: stream.pinned,
         });
-        if stream.start_delay_ns > LONGEST_NS {
+        if stream.start_delay_ns > MAX_DURATION_NS {
             wrong.add(at.field("start_delay_ns"), "more than ten years");
         }
     }
@@ -47,7 +47,7 @@ fn transmit(at: &FieldPath, stream: &Stream, wrong: &mut Violations) -> Transmit
                     "0; must be greater where bursts are of one packet: they would all leave at one instant",
                 );
             }
-            if bursts.gap_ns > LONGEST_NS {
+            if bursts.gap_ns > MAX_DURATION_NS {
                 wrong.add(at.field("bursts.gap_ns"), "more than ten years");
             }
             Transmit::Bursts {

@@ -3,7 +3,7 @@
 mod capacity;
 mod streams;
 
-use super::limits::{LONGEST_NS, MOST_NAME_CHARS};
+use super::limits::{MAX_DURATION_NS, MAX_NAME_CHARS};
 use super::stateful::{self, session};
 use super::{Checked, Site, Violations, flows, measure, stages, transmit};
 pub use capacity::{capacity, histograms};
@@ -11,12 +11,12 @@ use capacity::{more_than_known, port_bits, warnings};
 use contract::{Plan, Trials};
 use spate_stateful::Scenario;
 use std::collections::BTreeMap;
-pub use streams::MOST_CACHED;
+pub use streams::MAX_CACHED;
 use streams::streams;
 
 /// Sending workers over all engines of a run: the trailer has one byte for them.
-pub const MOST_GLOBAL_WORKERS: u64 = 256;
-const MOST_RUN_ID_CHARS: usize = 128;
+pub const MAX_GLOBAL_WORKERS: u64 = 256;
+const MAX_RUN_ID_CHARS: usize = 128;
 /// The features of plans that this engine has, by their path in the contract.
 pub const FEATURES: &[&str] = &[
     "transmit.continuous",
@@ -62,7 +62,7 @@ pub fn validate(plan: &Plan, site: &Site) -> Result<Checked, Violations> {
         timings: Vec::new(),
         share,
         port_bits: BTreeMap::new(),
-        flow_asks: Vec::new(),
+        flow_demands: Vec::new(),
         measured,
         warnings: Vec::new(),
     };
@@ -70,13 +70,13 @@ pub fn validate(plan: &Plan, site: &Site) -> Result<Checked, Violations> {
         checked.timings = transmit::timings(plan, &checked.streams, &mut wrong);
     }
     if wrong.is_empty() {
-        let flows = checked.stateful.as_ref().map(flows::asks);
-        let (flow_asks, unknown) = flows.unwrap_or_default();
+        let flows = checked.stateful.as_ref().map(flows::demands);
+        let (flow_demands, unknown) = flows.unwrap_or_default();
         checked.port_bits = port_bits(plan, &checked);
-        for ask in &flow_asks {
+        for ask in &flow_demands {
             *checked.port_bits.entry(ask.port).or_default() += ask.bits_per_second();
         }
-        checked.flow_asks = flow_asks;
+        checked.flow_demands = flow_demands;
         let field = if plan.streams.is_empty() { "stateful" } else { "streams" };
         capacity(&checked.port_bits, field, site, &mut wrong);
         checked.warnings = warnings(plan, site, &checked);
@@ -105,8 +105,8 @@ fn identity(plan: &Plan, wrong: &mut Violations) {
         identifier("run", &plan.run, wrong);
     }
     for (field, value) in [("profile", &plan.profile), ("namespace", &plan.namespace)] {
-        if value.chars().count() > MOST_NAME_CHARS {
-            wrong.add(field, format!("{} characters; must be at most {MOST_NAME_CHARS}", value.chars().count()));
+        if value.chars().count() > MAX_NAME_CHARS {
+            wrong.add(field, format!("{} characters; must be at most {MAX_NAME_CHARS}", value.chars().count()));
         }
     }
     if !(1..=u32::from(u16::MAX)).contains(&plan.run_tag) {
@@ -129,8 +129,8 @@ pub fn run_id(id: &str, wrong: &mut Violations) {
 
 fn identifier(field: &'static str, value: &str, wrong: &mut Violations) {
     let chars = value.chars().count();
-    if !(1..=MOST_RUN_ID_CHARS).contains(&chars) {
-        wrong.add(field, format!("{chars} characters; must be 1..{MOST_RUN_ID_CHARS}"));
+    if !(1..=MAX_RUN_ID_CHARS).contains(&chars) {
+        wrong.add(field, format!("{chars} characters; must be 1..{MAX_RUN_ID_CHARS}"));
     } else if value.chars().any(char::is_control) {
         wrong.add(field, "holds a control character; use letters, digits and punctuation");
     }
@@ -150,8 +150,8 @@ fn timing(plan: &Plan, wrong: &mut Violations) {
     ];
     stages::validate(plan, wrong);
     for (field, ns) in times {
-        if ns > LONGEST_NS {
-            wrong.add(field, format!("{ns} ns; must be at most {LONGEST_NS} (ten years)"));
+        if ns > MAX_DURATION_NS {
+            wrong.add(field, format!("{ns} ns; must be at most {MAX_DURATION_NS} (ten years)"));
         }
     }
 }
@@ -164,11 +164,11 @@ fn share(plan: &Plan, site: &Site, wrong: &mut Violations) -> (u32, u32) {
         wrong.add("share.index", format!("{index}; must be less than share.count, which is {count}"));
     }
     let workers = u64::from(count) * u64::from(site.workers);
-    if workers > MOST_GLOBAL_WORKERS {
+    if workers > MAX_GLOBAL_WORKERS {
         wrong.add(
             "share.count",
             format!(
-                "{count} engines of {} workers are {workers} sending workers; must be at most {MOST_GLOBAL_WORKERS} \
+                "{count} engines of {} workers are {workers} sending workers; must be at most {MAX_GLOBAL_WORKERS} \
                  (use fewer engines or workers)",
                 site.workers
             ),

@@ -15,7 +15,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// Of a field.
+    /// A violation of a field.
     pub fn new(field: impl Into<FieldPath>, description: impl Into<String>) -> Self {
         Self { field: field.into(), description: description.into() }
     }
@@ -37,7 +37,7 @@ pub struct Violations(pub Vec<Violation>);
 
 impl Violations {
     /// At most this many are collected: a plan of 20,000 equally wrong streams is understood after a few.
-    pub const MOST: usize = 100;
+    pub const MAX: usize = 100;
 
     /// A single violation.
     pub fn one(field: impl Into<FieldPath>, description: impl Into<String>) -> Self {
@@ -48,7 +48,7 @@ impl Violations {
 
     /// Notes a violation.
     pub fn add(&mut self, field: impl Into<FieldPath>, description: impl Into<String>) {
-        if self.0.len() < Self::MOST {
+        if self.0.len() < Self::MAX {
             self.0.push(Violation::new(field, description));
         }
     }
@@ -72,8 +72,8 @@ impl fmt::Display for Violations {
             }
             write!(f, "{violation}")?;
         }
-        if self.0.len() == Self::MOST {
-            write!(f, "\n(only the first {} are shown)", Self::MOST)?;
+        if self.0.len() == Self::MAX {
+            write!(f, "\n(only the first {} are shown)", Self::MAX)?;
         }
         Ok(())
     }

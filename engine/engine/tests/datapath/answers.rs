@@ -151,8 +151,8 @@ fn resolved_until_stopped(datapath: &Datapath, scenario: Scenario) -> RunSpec {
 
 /// The links that were found, on which nothing answers for the scenario yet.
 pub fn on_link(found: next_hop::Links) -> OnLink {
-    let next_hop::Links { neighbours, hops, gateways, seeking, .. } = found;
-    OnLink { neighbours, hops, gateways, holding: None, seeking: seeking.map(Arc::new) }
+    let next_hop::Links { neighbours, hops, gateways, resolution_guard, .. } = found;
+    OnLink { neighbours, hops, gateways, address_guard: None, resolution_guard: resolution_guard.map(Arc::new) }
 }
 
 /// Answers this many requests, one after another.
@@ -346,7 +346,7 @@ fn clients_find_a_thousand_servers_of_another_port_on_their_link() {
 fn inside_large_pool() {
     let datapath = both_ends([None, None]);
     let scenario = across(Protocol::Tcp, [v4(10, 9, 8, 0), v4(10, 9, 11, 255)]);
-    let holding = datapath.hold(&scenario).unwrap();
+    let address_guard = datapath.hold(&scenario).unwrap();
     let found = next_hop::links(&scenario, &datapath).unwrap();
     assert_eq!(found.links[0].next_hop, mac_bytes(&mac_of("sp1")));
     let warning = format!(
@@ -355,7 +355,7 @@ fn inside_large_pool() {
         mac_of("sp1")
     );
     assert_eq!(found.warnings, [warning]);
-    drop(holding);
+    drop(address_guard);
     let mut spec = emulated(&datapath, 5, Some(500 * MS), scenario);
     spec.stateful.as_mut().unwrap().links = found.links;
     let run_ = start(&datapath, spec);

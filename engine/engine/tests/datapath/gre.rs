@@ -14,7 +14,7 @@ use spate_stateful::{
     Count, Protocol, Scenario,
     envelope::Access,
     gre::Gre,
-    tunnel::{Kind, Tunnels, Way},
+    tunnel::{Kind, TunnelDirection, Tunnels},
 };
 
 use crate::answers::{all, one_side, resolved};
@@ -180,5 +180,5 @@ fn inside_remote_end() {
     let client = &run.template_counters()[0];
     let counts = [Count::FlowsAttempted, Count::MessagesReceived, Count::FlowsClosed].map(|count| client.get(count));
     assert_eq!((counts, COUNTS.map(|count| client.get(count))), ([100; 3], [0; 3]));
-    assert_eq!(tunnels.encap(Way::Up).overhead(), 28);
+    assert_eq!(tunnels.encap(TunnelDirection::Up).overhead(), 28);
 }

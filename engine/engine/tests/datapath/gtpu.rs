@@ -10,7 +10,7 @@ use spate_net::{Headers, checksum};
 use spate_stateful::{
     Count, Protocol, Scenario,
     gtpu::Gtpu,
-    tunnel::{Kind, Tunnels, Way},
+    tunnel::{Kind, TunnelDirection, Tunnels},
 };
 
 use crate::answers::{all, one_side, resolved};
@@ -72,7 +72,7 @@ fn complete(workers: usize, poll: PollMode, scenario: Scenario) {
         Protocol::Udp => (42, 1000 * bytes.iter().sum::<u64>()),
     };
     assert!(
-        port.tx_bytes >= data + sent * (headers + tunnels.encap(Way::Up).overhead() as u64 + 4),
+        port.tx_bytes >= data + sent * (headers + tunnels.encap(TunnelDirection::Up).overhead() as u64 + 4),
         "{}",
         port.tx_bytes
     );

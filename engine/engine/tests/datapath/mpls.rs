@@ -15,7 +15,7 @@ use spate_stateful::{
     Count, Protocol, Scenario,
     envelope::Access,
     mpls::Mpls,
-    tunnel::{Kind, Tunnels, Way},
+    tunnel::{Kind, TunnelDirection, Tunnels},
 };
 
 use crate::answers::{all, one_side, resolved};
@@ -188,7 +188,10 @@ fn inside_router() {
         let counts =
             [Count::FlowsAttempted, Count::MessagesReceived, Count::FlowsClosed].map(|count| client.get(count));
         assert_eq!((counts, COUNTS.map(|count| client.get(count))), ([100; 3], [0; 2]));
-        assert_eq!([Way::Up, Way::Down].map(|way| tunnels.encap(way).overhead()), [8, if popped { 0 } else { 8 }]);
+        assert_eq!(
+            [TunnelDirection::Up, TunnelDirection::Down].map(|way| tunnels.encap(way).overhead()),
+            [8, if popped { 0 } else { 8 }]
+        );
         run.remove();
     }
 }

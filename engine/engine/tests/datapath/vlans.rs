@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use spate_engine::{
     control::next_hop,
-    datapath::{Blueprint, Datapath, Holding, Link, PollMode, PortDevice, RunSpec, RunState, Template},
+    datapath::{AddressGuard, Blueprint, Datapath, Link, PollMode, PortDevice, RunSpec, RunState, Template},
 };
 use spate_net::{
     Headers,
@@ -151,9 +151,9 @@ fn frames_in_other_tags_than_their_clients_are_foreign() {
 }
 
 /// A run of a scenario with its gateways found; its addresses are answered for from before.
-fn found(datapath: &Datapath, scenario: Scenario) -> (RunSpec, Holding) {
-    let holding = datapath.hold(&scenario).unwrap();
-    (resolved(datapath, scenario), holding)
+fn found(datapath: &Datapath, scenario: Scenario) -> (RunSpec, AddressGuard) {
+    let address_guard = datapath.hold(&scenario).unwrap();
+    (resolved(datapath, scenario), address_guard)
 }
 
 fn on_two_ports(scenario: &mut Scenario) {
@@ -216,7 +216,7 @@ fn inside_found() {
         let pools = all.pools.clone();
         let file = |interface| folder.path().join(format!("{interface}-{mirror}.pcap"));
         let mut captures = ["sp0", "sp1"].map(|interface| captured(&file(interface), interface, 500));
-        let (spec, holding) = found(&datapath, all);
+        let (spec, address_guard) = found(&datapath, all);
         let gateways = &spec.stateful.as_ref().unwrap().on_link.gateways;
         let gateways: Vec<_> = gateways.iter().map(|gateway| (gateway.pool.0, gateway.mac)).collect();
         assert_eq!(gateways, if mirror { vec![(0, macs[1]), (2, macs[1])] } else { vec![(0, macs[1])] });
@@ -254,7 +254,7 @@ fn inside_found() {
             assert_eq!([&frame[..6], &frame[6..12]], [to, from], "{up}");
         }
         assert!(asked >= 2 * gateways_of(&pools), "{asked}");
-        drop(holding);
+        drop(address_guard);
         run.remove();
     }
 }
@@ -385,7 +385,7 @@ fn inside_one_arm() {
         all.pools[0].access = access(vlan, v4(16, 0, 0, 254));
         let all = with_clients(all, v4(17, 0, 0, 1), access(qinq(), v4(17, 0, 0, 254)));
         router.take();
-        let (spec, holding) = found(&datapath, all);
+        let (spec, address_guard) = found(&datapath, all);
         let on_link = &spec.stateful.as_ref().unwrap().on_link;
         let gateways: Vec<_> = on_link.gateways.iter().map(|gateway| (gateway.pool.0, gateway.mac)).collect();
         assert_eq!(gateways, [(0, ROUTER), (2, ROUTER)]);
@@ -398,7 +398,7 @@ fn inside_one_arm() {
         // Of what arrives, nothing but the answers of gateways is foreign.
         let port = &datapath.port_counters()[0];
         assert!(port.foreign_packets <= answers && port.tx_dropped == 0, "{port:?}, {answers} answers");
-        drop(holding);
+        drop(address_guard);
         run.remove();
     }
 }
@@ -424,7 +424,7 @@ fn inside_moving_gateway() {
     all.templates[0].looped = false;
     all.pools[0].access = access(vlan, v4(16, 0, 0, 254));
     let all = with_clients(all, v4(17, 0, 0, 1), access(qinq(), v4(17, 0, 0, 254)));
-    let (mut spec, holding) = found(&datapath, all);
+    let (mut spec, address_guard) = found(&datapath, all);
     spec.timing.duration_ns = Some(4000 * MS);
     let run = start(&datapath, spec);
     // A neighbor that was heard a moment ago is not replaced.
@@ -439,7 +439,7 @@ fn inside_moving_gateway() {
     assert_eq!(macs.map(|macs| macs.into_iter().collect::<Vec<_>>()), [[NEW], [ROUTER], [ROUTER]]);
     assert!(stations.iter().all(|link| link.len() >= 20), "{:?}", stations.map(|link| link.len()));
     assert_eq!(datapath.neighbor_moves().collect::<Vec<_>>(), [("east", 1)]);
-    drop(holding);
+    drop(address_guard);
     run.remove();
 }
 

@@ -13,7 +13,7 @@ use spate_net::{
 use spate_stateful::{
     Count, Protocol, Scenario,
     envelope::Access,
-    tunnel::{Kind, Tunnels, Way},
+    tunnel::{Kind, TunnelDirection, Tunnels},
     vxlan::Vxlan,
 };
 
@@ -170,5 +170,5 @@ fn inside_vtep() {
     let client = &run.template_counters()[0];
     let counts = [Count::FlowsAttempted, Count::MessagesReceived, Count::FlowsClosed, Count::VxlanUnknownTunnel];
     assert_eq!(counts.map(|count| client.get(count)), [100, 100, 100, 0]);
-    assert_eq!(tunnels.encap(Way::Up).overhead(), 50);
+    assert_eq!(tunnels.encap(TunnelDirection::Up).overhead(), 50);
 }

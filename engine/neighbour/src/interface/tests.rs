@@ -162,12 +162,12 @@ fn every_message_of_another_station_with_the_address_says_that_the_neighbour_has
 #[test]
 fn echo_is_answered_to_the_byte_for_own_addresses_only() {
     let mut a = interface(EAST, &["198.18.0.1/24", "2001:db8::1/64"], &[]);
-    let asker = Station { mac: WEST, tags: Tags::NONE };
+    let requester = Station { mac: WEST, tags: Tags::NONE };
     for (mine, theirs) in [("198.18.0.1", "10.0.0.9"), ("2001:db8::1", "2001:db8:9::9")] {
         let (mine, theirs): (IpAddr, IpAddr) = (mine.parse().unwrap(), theirs.parse().unwrap());
         let data: Vec<u8> = (0..200).collect();
         // A reply made into a request: type and checksum change by the same.
-        let mut request = asker.echo_reply(EAST, theirs, mine, &data).unwrap();
+        let mut request = requester.echo_reply(EAST, theirs, mine, &data).unwrap();
         let at = if mine.is_ipv4() { 34 } else { 54 };
         let (kind, sum) = if mine.is_ipv4() { (8u8, -0x800i32) } else { (128, 0x100) };
         request[at] = kind;
@@ -315,10 +315,10 @@ fn stations_behind_a_port_are_found_each_at_its_mac_until_they_are_released() {
     let mut a = holding();
     let found = |a: &mut Interface, address: &str| {
         let address: IpAddr = address.parse().unwrap();
-        let mut asker = interface(WEST, &["198.18.0.2/16", "2001:db8::2/64"], &[]);
-        asker.want(address, 0).unwrap();
-        talk(&mut asker, a, 0);
-        asker.neighbour(address).unwrap().mac
+        let mut requester = interface(WEST, &["198.18.0.2/16", "2001:db8::2/64"], &[]);
+        requester.want(address, 0).unwrap();
+        talk(&mut requester, a, 0);
+        requester.neighbour(address).unwrap().mac
     };
     for (address, mac) in [
         ("198.18.1.0", Some(EAST)),
@@ -375,7 +375,7 @@ fn a_station_finds_its_router_in_its_vlan_and_follows_it_to_another_mac_until_it
                 let mut b = interface(WEST, &[], &[]);
                 b.hold(1, &[range(router, None, b_tags)]);
                 let [address, station] = [router, station].map(|address| address.parse().unwrap());
-                let sought = Sought { address, station, station_mac: first_mac, tags };
+                let sought = NeighborQuery { address, station, station_mac: first_mac, tags };
                 a.want_for(1, &sought, 0).unwrap();
                 let events = talk(&mut a, &mut b, 0);
                 let mac = a.found_for(&sought).unwrap().mac;
@@ -415,7 +415,7 @@ fn stations_answer_in_their_tags_also_where_the_ethertype_of_the_outermost_is_lo
         output.frames.pop()
     };
     assert_eq!(answer(&mut a), None);
-    a.lose_outer_ethertype();
+    a.normalize_outer_ethertype();
     assert_eq!(Tags::of(&answer(&mut a).unwrap()), tags);
 }
 
@@ -433,10 +433,10 @@ fn each_station_of_a_pool_that_ports_share_is_found_at_one_of_them() {
         .collect();
     for last in 0..=255 {
         let address = IpAddr::from([198, 18, 1, last]);
-        let mut asker = interface(WEST, &["198.18.0.2/16"], &[]);
-        asker.want(address, 0).unwrap();
+        let mut requester = interface(WEST, &["198.18.0.2/16"], &[]);
+        requester.want(address, 0).unwrap();
         let mut asked = Output::default();
-        asker.poll(0, &mut asked);
+        requester.poll(0, &mut asked);
         let mut answers = Vec::new();
         for port in &mut sharing {
             let mut output = Output::default();
@@ -444,9 +444,9 @@ fn each_station_of_a_pool_that_ports_share_is_found_at_one_of_them() {
             answers.append(&mut output.frames);
         }
         let mut heard = Output::default();
-        answers.iter().for_each(|frame| asker.receive(frame, 0, &mut heard));
+        answers.iter().for_each(|frame| requester.receive(frame, 0, &mut heard));
         assert_eq!(answers.len(), 1, "{address}");
-        assert_eq!(asker.neighbour(address).unwrap().mac, Some(macs[usize::from(last % 3)]), "{address}");
+        assert_eq!(requester.neighbour(address).unwrap().mac, Some(macs[usize::from(last % 3)]), "{address}");
     }
 }
 

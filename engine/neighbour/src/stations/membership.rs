@@ -15,7 +15,7 @@ use crate::{
     stations::{Protocol, Received},
 };
 
-pub use groups::{Group, MOST_GROUPS, MOST_SOURCES};
+pub use groups::{Group, MAX_GROUPS, MAX_SOURCES};
 use groups::{Groups, Query, Report, Version};
 
 /// The owner of groups that the port's configuration names.
@@ -76,7 +76,7 @@ impl Membership {
             return true;
         }
         let family = usize::from(group.address.is_ipv6());
-        let room = self.families.iter().map(Groups::len).sum::<usize>() < MOST_GROUPS;
+        let room = self.families.iter().map(Groups::len).sum::<usize>() < MAX_GROUPS;
         let room = room || self.families[family].has(group.address);
         if room {
             self.families[family].join(owner, group, now_ns);

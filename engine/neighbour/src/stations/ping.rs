@@ -13,7 +13,7 @@ use crate::{
 };
 
 use pinger::Pinger;
-pub use pinger::{LEAST_INTERVAL_NS, LONGEST_TIMEOUT_NS, MOST_PINGS, Ping, PingEvent, SIZES, STAMP};
+pub use pinger::{MAX_PINGS, MAX_TIMEOUT_NS, MIN_INTERVAL_NS, Ping, PingEvent, SIZES, STAMP};
 
 /// Why a port cannot ping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +34,7 @@ pub enum PingError {
     #[error("{0} is none of the port's addresses of the destination's family: {list}", list = .1.join(", "))]
     NotOwn(IpAddr, Vec<String>),
     /// Too many at once.
-    #[error("{MOST_PINGS} pings of the port are under way: end one")]
+    #[error("{MAX_PINGS} pings of the port are under way: end one")]
     TooMany,
 }
 
@@ -126,7 +126,7 @@ impl Pings {
     /// # Errors
     /// If nothing leads to the destination, the port has no such address, or as many pings are under way as can be.
     pub(crate) fn start(&mut self, link: &mut Link, id: u64, ping: Ping, now_ns: u64) -> Result<(), PingError> {
-        if self.under_way.len() >= MOST_PINGS {
+        if self.under_way.len() >= MAX_PINGS {
             return Err(PingError::TooMany);
         }
         let broadcast = link.config.addresses.iter().any(|own| own.is_broadcast(ping.to));

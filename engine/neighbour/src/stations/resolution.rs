@@ -11,12 +11,12 @@ use crate::{
     link::Link,
     message::{Message, Station},
     stations::{Protocol, Received},
-    table::{Asker, Claim, Learned, Question, Target},
+    table::{Claim, Learned, Request, Requester, Target},
 };
 
 /// A neighbor that an emulated station looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sought {
+pub struct NeighborQuery {
     /// The neighbor.
     pub address: IpAddr,
     /// The station: of the same family, and its address is held.
@@ -29,14 +29,14 @@ pub struct Sought {
 
 impl Link {
     /// See [`crate::Interface::want_for`].
-    pub(crate) fn want_for(&mut self, owner: u64, sought: &Sought, now_ns: u64) -> Result<(), TableFull> {
+    pub(crate) fn want_for(&mut self, owner: u64, sought: &NeighborQuery, now_ns: u64) -> Result<(), TableFull> {
         let mac = sought.station_mac.unwrap_or(self.station.mac);
-        let asker = Asker { address: sought.station, mac };
-        self.table.want_for(owner, asker, self.sought(sought), now_ns)
+        let requester = Requester { address: sought.station, mac };
+        self.table.want_for(owner, requester, self.sought(sought), now_ns)
     }
 
     /// See [`crate::Interface::found_for`].
-    pub(crate) fn found_for(&self, sought: &Sought) -> Option<Neighbour> {
+    pub(crate) fn found_for(&self, sought: &NeighborQuery) -> Option<Neighbour> {
         self.table.get(self.sought(sought))
     }
 
@@ -45,7 +45,7 @@ impl Link {
         self.table.forget(owner);
     }
 
-    fn sought(&self, sought: &Sought) -> Target {
+    fn sought(&self, sought: &NeighborQuery) -> Target {
         Target { tags: sought.tags.unwrap_or(self.station.tags), address: sought.address }
     }
 }
@@ -62,14 +62,14 @@ impl Protocol for Resolution {
     fn receive(&mut self, link: &mut Link, received: &Received<'_>, output: &mut Output) {
         let (tags, now_ns) = (received.tags, received.now_ns);
         match received.message {
-            Some(Message::Who { target, sender, mac }) => {
+            Some(Message::Request { target, sender, mac }) => {
                 // A request has the sender's MAC, too.
                 heard(link, Target { tags, address: sender }, Claim { mac, overrides: true }, now_ns, output);
                 if let Some(own_mac) = link.here(tags, target) {
                     output.frames.extend(answer(&Station { mac: own_mac, tags }, target, sender, mac));
                 }
             }
-            Some(Message::Has { address, mac, overrides }) => {
+            Some(Message::Reply { address, mac, overrides }) => {
                 heard(link, Target { tags, address }, Claim { mac, overrides }, now_ns, output);
             }
             _ => {}
@@ -77,9 +77,9 @@ impl Protocol for Resolution {
     }
 
     fn poll(&mut self, link: &mut Link, now_ns: u64, output: &mut Output) {
-        let (mut questions, mut lost) = (Vec::new(), Vec::new());
-        link.table.poll(now_ns, &mut questions, &mut lost);
-        output.frames.extend(questions.iter().filter_map(|question| ask(link, question)));
+        let (mut requests, mut lost) = (Vec::new(), Vec::new());
+        link.table.poll(now_ns, &mut requests, &mut lost);
+        output.frames.extend(requests.iter().filter_map(|request| ask(link, request)));
         output.events.extend(lost.into_iter().map(Event::Lost));
     }
 
@@ -103,33 +103,33 @@ fn heard(link: &mut Link, target: Target, claim: Claim, now_ns: u64, output: &mu
 }
 
 /// Answers a request for an address of the station.
-fn answer(station: &Station, own: IpAddr, asker: IpAddr, mac: Mac) -> Option<Vec<u8>> {
-    match (own, asker) {
-        (IpAddr::V4(own), IpAddr::V4(asker)) => Some(station.arp(mac, 2, own, mac, asker)),
+fn answer(station: &Station, own: IpAddr, requester: IpAddr, mac: Mac) -> Option<Vec<u8>> {
+    match (own, requester) {
+        (IpAddr::V4(own), IpAddr::V4(requester)) => Some(station.arp(mac, 2, own, mac, requester)),
         // A sender without an address wants this one (duplicate address detection): all must receive that it is taken (RFC
         // 4861 §7.2.4).
-        (IpAddr::V6(own), IpAddr::V6(asker)) if asker.is_unspecified() => {
+        (IpAddr::V6(own), IpAddr::V6(requester)) if requester.is_unspecified() => {
             Some(station.advertisement(group_mac(ALL_NODES.into()), own, ALL_NODES, false))
         }
-        (IpAddr::V6(own), IpAddr::V6(asker)) => Some(station.advertisement(mac, own, asker, true)),
+        (IpAddr::V6(own), IpAddr::V6(requester)) => Some(station.advertisement(mac, own, requester, true)),
         _ => None,
     }
 }
 
 /// The request for a neighbor; none if the port has no address of its family.
-fn ask(link: &Link, question: &Question) -> Option<Vec<u8>> {
-    let Target { tags, address } = question.target;
-    let (mac, from) = match question.asker {
-        Some(asker) => (asker.mac, asker.address),
+fn ask(link: &Link, request: &Request) -> Option<Vec<u8>> {
+    let Target { tags, address } = request.target;
+    let (mac, from) = match request.requester {
+        Some(requester) => (requester.mac, requester.address),
         None => (link.station.mac, link.source_for(address)?),
     };
     let station = Station { mac, tags };
     match (address, from) {
         (IpAddr::V4(target), IpAddr::V4(from)) => {
-            Some(station.arp(question.mac.unwrap_or(BROADCAST), 1, from, [0; 6], target))
+            Some(station.arp(request.mac.unwrap_or(BROADCAST), 1, from, [0; 6], target))
         }
         (IpAddr::V6(target), IpAddr::V6(from)) => {
-            let (mac, to) = match question.mac {
+            let (mac, to) = match request.mac {
                 Some(mac) => (mac, target),
                 None => (group_mac(solicited_node(target).into()), solicited_node(target)),
             };

@@ -71,7 +71,7 @@ fn fields_are_written_by_number_and_only_their_bits() {
     let mut rewrite = Rewrite::new(&Changes { program, ..Changes::default() }).unwrap();
     for (number, value) in [(0, 4), (1, 5), (6, 10), (7, 1), (1, 5)] {
         let mut frame = vec![0xff; 60];
-        assert_eq!(rewrite.write(number, &mut frame), Seal::NOTHING);
+        assert_eq!(rewrite.write(number, &mut frame), ChecksumFixup::NOTHING);
         assert_eq!(frame[20..22], (0xf00f_u16 | value << 4).to_be_bytes(), "{number}");
         assert!(frame[..20].iter().chain(&frame[22..]).all(|byte| *byte == 0xff));
     }
@@ -123,13 +123,13 @@ proptest! {
         let mut rewrite = Rewrite::new(&changes).unwrap();
         prop_assume!(before.len() >= 60 && rewrite.check(&before).is_ok());
         let mut frame = before.clone();
-        let seal = rewrite.write(number % 10, &mut frame);
-        prop_assert_eq!(Seal::from_bits(seal.to_bits()), seal);
+        let fixup = rewrite.write(number % 10, &mut frame);
+        prop_assert_eq!(ChecksumFixup::from_bits(fixup.to_bits()), fixup);
         let stamp = Trailer {
             run_tag: 1 + u16::from(trailer[0]), stream: u16::from(trailer[1]), sender: trailer[2], measured: true,
             sequence: u32::from(trailer[3]) << 20, timestamp: u64::from_be_bytes(trailer) >> 16,
         };
-        Rewrite::seal(flow, seal, stamp, &mut frame);
+        Rewrite::fixup(flow, fixup, stamp, &mut frame);
         prop_assert_eq!(sums(&frame), (u16::MAX, u16::MAX));
         if flow {
             prop_assert_eq!(Trailer::decode(&frame), Some(stamp));
@@ -150,6 +150,6 @@ fn bytes_stay_where_nothing_is_written_and_an_absent_checksum_stays_absent() {
     assert_eq!(frame, before);
     frame[40..42].fill(0);
     let mut rewrite = Rewrite::new(&Changes { flow: true, ..fix }).unwrap();
-    assert_eq!(rewrite.write(0, &mut frame), Seal::NOTHING);
+    assert_eq!(rewrite.write(0, &mut frame), ChecksumFixup::NOTHING);
     assert_eq!(frame[40..42], [0, 0]);
 }

@@ -4,18 +4,18 @@
 use std::collections::BTreeMap;
 
 use super::packet::{Packet, Segment};
-use super::{End, LONGEST_SESSION, Said, Speaker};
+use super::{End, MAX_SESSION_BYTES, Message, Sender};
 
 /// A session so far.
 #[derive(Default)]
 pub(super) struct Tcp {
     client: Half,
     server: Half,
-    said: Vec<Said>,
+    dialogue: Vec<Message>,
     last_ns: u64,
     /// Which sides sent FIN, in order.
-    closed: Vec<Speaker>,
-    reset: Option<Speaker>,
+    closed: Vec<Sender>,
+    reset: Option<Sender>,
     /// Bytes held, in order or not.
     bytes: usize,
 }
@@ -49,7 +49,7 @@ impl Half {
 }
 
 impl Tcp {
-    pub(super) fn add(&mut self, by: Speaker, number: u64, at_ns: u64, packet: &Packet) -> Result<(), String> {
+    pub(super) fn add(&mut self, by: Sender, number: u64, at_ns: u64, packet: &Packet) -> Result<(), String> {
         let segment = packet.segment;
         if segment.syn {
             self.open(by, segment)?;
@@ -75,26 +75,26 @@ impl Tcp {
         self.bytes(by, number, at_ns, packet)
     }
 
-    fn half(&mut self, by: Speaker) -> &mut Half {
+    fn half(&mut self, by: Sender) -> &mut Half {
         match by {
-            Speaker::Client => &mut self.client,
-            Speaker::Server => &mut self.server,
+            Sender::Client => &mut self.client,
+            Sender::Server => &mut self.server,
         }
     }
 
     /// A SYN, which may be repeated.
-    fn open(&mut self, by: Speaker, segment: Segment) -> Result<(), String> {
+    fn open(&mut self, by: Sender, segment: Segment) -> Result<(), String> {
         let answers = self.client.first.map(|first| first.wrapping_add(1));
         match (by, segment.ack) {
-            (Speaker::Client, false) | (Speaker::Server, true) => {}
-            (Speaker::Client, true) => {
+            (Sender::Client, false) | (Sender::Server, true) => {}
+            (Sender::Client, true) => {
                 return Err("the session begins without SYN: begin the capture before the connection".to_owned());
             }
-            (Speaker::Server, false) => {
+            (Sender::Server, false) => {
                 return Err("both sides open the connection at the same time, which no program does".to_owned());
             }
         }
-        if by == Speaker::Server && answers != Some(segment.acknowledgement) {
+        if by == Sender::Server && answers != Some(segment.acknowledgement) {
             return Err("its SYN+ACK answers another SYN: a capture must have one session only".to_owned());
         }
         let half = self.half(by);
@@ -106,7 +106,7 @@ impl Tcp {
         Ok(())
     }
 
-    fn bytes(&mut self, by: Speaker, number: u64, at_ns: u64, packet: &Packet) -> Result<(), String> {
+    fn bytes(&mut self, by: Sender, number: u64, at_ns: u64, packet: &Packet) -> Result<(), String> {
         let segment = packet.segment;
         let half = self.half(by);
         // The first byte's number is one behind SYN's.
@@ -137,15 +137,15 @@ impl Tcp {
                 self.bytes += fresh.len();
             }
         }
-        if self.bytes > LONGEST_SESSION {
-            return Err(format!("with it the session has more than {LONGEST_SESSION} bytes: cut the file"));
+        if self.bytes > MAX_SESSION_BYTES {
+            return Err(format!("with it the session has more than {MAX_SESSION_BYTES} bytes: cut the file"));
         }
         self.deliver(by, at_ns);
         Ok(())
     }
 
     /// Passes on what is in order now.
-    fn deliver(&mut self, by: Speaker, at_ns: u64) {
+    fn deliver(&mut self, by: Sender, at_ns: u64) {
         loop {
             let half = self.half(by);
             let next = half.next;
@@ -162,19 +162,19 @@ impl Tcp {
         }
     }
 
-    fn say(&mut self, by: Speaker, packet: u64, at_ns: u64, bytes: &[u8]) {
-        match self.said.last_mut() {
+    fn say(&mut self, by: Sender, packet: u64, at_ns: u64, bytes: &[u8]) {
+        match self.dialogue.last_mut() {
             Some(last) if last.by == by => last.bytes.extend_from_slice(bytes),
             last => {
                 let gap_ns = if last.is_some() { at_ns.saturating_sub(self.last_ns) } else { 0 };
-                self.said.push(Said { by, bytes: bytes.to_vec(), packet, gap_ns });
+                self.dialogue.push(Message { by, bytes: bytes.to_vec(), packet, gap_ns });
             }
         }
         self.last_ns = at_ns;
     }
 
     /// What was said and how it ended, or the packet where something is missing.
-    pub(super) fn end(self) -> Result<(Vec<Said>, End), (u64, String)> {
+    pub(super) fn end(self) -> Result<(Vec<Message>, End), (u64, String)> {
         if self.server.first.is_none() {
             return Err((1, "its SYN was never answered with SYN+ACK: there is no session".to_owned()));
         }
@@ -199,6 +199,6 @@ impl Tcp {
             (_, Some(&first)) => End::Closed(first),
             (_, None) => End::Open,
         };
-        Ok((self.said, end))
+        Ok((self.dialogue, end))
     }
 }

@@ -86,15 +86,15 @@ fn opened(rest: &[Vec<u8>]) -> Result<Session, ReadError> {
 }
 
 /// Which side sent what.
-fn said(session: &Session) -> Vec<(Speaker, String)> {
-    session.said.iter().map(|s| (s.by, String::from_utf8_lossy(&s.bytes).into_owned())).collect()
+fn dialogue(session: &Session) -> Vec<(Sender, String)> {
+    session.dialogue.iter().map(|s| (s.by, String::from_utf8_lossy(&s.bytes).into_owned())).collect()
 }
 
 fn message(result: Result<Session, ReadError>) -> String {
     result.expect_err("it is refused").to_string()
 }
 
-use Speaker::{Client as C, Server as S};
+use Sender::{Client as C, Server as S};
 
 #[test]
 fn sides_take_turns_and_what_one_says_in_a_row_is_one() {
@@ -110,8 +110,8 @@ fn sides_take_turns_and_what_one_says_in_a_row_is_one() {
     ])
     .unwrap();
     assert_eq!((session.transport, session.destination_port, session.end), (Transport::Tcp, 80, End::Closed(C)));
-    assert_eq!(said(&session), [(C, "GET / ".into()), (S, "200 OK".into()), (C, "bye".into())]);
-    assert_eq!(session.said.iter().map(|s| s.packet).collect::<Vec<_>>(), [4, 6, 8]);
+    assert_eq!(dialogue(&session), [(C, "GET / ".into()), (S, "200 OK".into()), (C, "bye".into())]);
+    assert_eq!(session.dialogue.iter().map(|s| s.packet).collect::<Vec<_>>(), [4, 6, 8]);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn what_is_repeated_or_out_of_order_is_put_right() {
         server(0, b"0123"),
     ])
     .unwrap();
-    assert_eq!(said(&session), [(C, "abcdefgh".into()), (S, "01234567".into())]);
+    assert_eq!(dialogue(&session), [(C, "abcdefgh".into()), (S, "01234567".into())]);
     assert_eq!(session.end, End::Open);
 }
 
@@ -157,11 +157,11 @@ fn the_way_it_ends_is_kept() {
     ];
     for (rest, end) in cases {
         let session = opened(&[vec![client(0, b"x")], rest].concat()).unwrap();
-        assert_eq!((session.end, said(&session)), (end, vec![(C, "x".into())]));
+        assert_eq!((session.end, dialogue(&session)), (end, vec![(C, "x".into())]));
     }
     // The probe behind the end has no data.
     let session = opened(&[client(0, b"x"), fin(true, 1), client(1, b"\0"), fin(false, 0)]).unwrap();
-    assert_eq!((session.end, said(&session)), (End::Closed(C), vec![(C, "x".into())]));
+    assert_eq!((session.end, dialogue(&session)), (End::Closed(C), vec![(C, "x".into())]));
 }
 
 #[test]
@@ -174,8 +174,8 @@ fn messages_stay_apart_and_keep_their_times() {
     ];
     let session = Session::read(&pcap(&frames)[..], 1500).unwrap();
     assert_eq!((session.transport, session.destination_port, session.end), (Transport::Udp, 80, End::Open));
-    assert_eq!(said(&session), [(C, "who".into()), (S, "me".into()), (S, "and me".into()), (C, "!".into())]);
-    assert_eq!(session.said.iter().map(|s| s.gap_ns).collect::<Vec<_>>(), [0, 5 * MS, 2 * MS, 0]);
+    assert_eq!(dialogue(&session), [(C, "who".into()), (S, "me".into()), (S, "and me".into()), (C, "!".into())]);
+    assert_eq!(session.dialogue.iter().map(|s| s.gap_ns).collect::<Vec<_>>(), [0, 5 * MS, 2 * MS, 0]);
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn ipv6_and_tags_are_looked_through() {
                 ipv6(from_client, 6, &segment(from_client, flags, at, ack, text.as_bytes()))
             })
             .into();
-    assert_eq!(said(&read(&frames).unwrap()), [(C, "hi".into()), (S, "ho".into())]);
+    assert_eq!(dialogue(&read(&frames).unwrap()), [(C, "hi".into()), (S, "ho".into())]);
 }
 
 #[test]
@@ -250,9 +250,9 @@ fn what_is_no_whole_session_is_refused_at_its_packet() {
         let message = message(result);
         assert!(message.starts_with(words), "{message:?} does not start with {words:?}");
     }
-    assert_eq!(read(&[udp(true, &[1; 1472])]).unwrap().said.len(), 1);
+    assert_eq!(read(&[udp(true, &[1; 1472])]).unwrap().dialogue.len(), 1);
     // Segments may be as long as offloads made them.
-    assert_eq!(opened(&[client(0, &[7; 40_000])]).unwrap().said[0].bytes.len(), 40_000);
+    assert_eq!(opened(&[client(0, &[7; 40_000])]).unwrap().dialogue[0].bytes.len(), 40_000);
 }
 
 proptest! {
@@ -263,7 +263,7 @@ proptest! {
         order in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..10),
         lose in prop::option::of(any::<prop::sample::Index>()),
     ) {
-        let (mut frames, mut sent, mut expected) = (handshake(), [0u32; 2], Vec::<(Speaker, Vec<u8>)>::new());
+        let (mut frames, mut sent, mut expected) = (handshake(), [0u32; 2], Vec::<(Sender, Vec<u8>)>::new());
         let mut cut = cuts.iter().cycle();
         let mut lost = false;
         for (from_client, bytes) in turns {
@@ -277,7 +277,7 @@ proptest! {
                 rest = &rest[len..];
             }
             match expected.last_mut() {
-                Some((by, said)) if (*by == C) == from_client => said.extend_from_slice(&bytes),
+                Some((by, dialogue)) if (*by == C) == from_client => dialogue.extend_from_slice(&bytes),
                 _ => expected.push((if from_client { C } else { S }, bytes.clone())),
             }
             // Within a turn: swapped and repeated.
@@ -297,7 +297,7 @@ proptest! {
         match read(&frames) {
             Ok(session) => {
                 prop_assert!(!lost);
-                let found: Vec<_> = session.said.into_iter().map(|s| (s.by, s.bytes)).collect();
+                let found: Vec<_> = session.dialogue.into_iter().map(|s| (s.by, s.bytes)).collect();
                 prop_assert_eq!(found, expected);
             }
             Err(error) => prop_assert!(lost, "{}", error),
@@ -323,7 +323,7 @@ proptest! {
         }
         file.truncate(file.len() - cut.index(60));
         if let Ok(session) = Session::read(&file[..], 1500) {
-            prop_assert!(session.said.iter().all(|said| !said.bytes.is_empty() && said.packet > 0));
+            prop_assert!(session.dialogue.iter().all(|dialogue| !dialogue.bytes.is_empty() && dialogue.packet > 0));
         }
     }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Messages of a session over UDP, as they were captured.
 use super::packet::Packet;
-use super::{LONGEST_SESSION, Said, Speaker};
+use super::{MAX_SESSION_BYTES, Message, Sender};
 
 /// Messages sent so far.
 #[derive(Default)]
 pub(super) struct Udp {
-    pub(super) said: Vec<Said>,
+    pub(super) dialogue: Vec<Message>,
     last_ns: u64,
     bytes: usize,
 }
@@ -14,7 +14,7 @@ pub(super) struct Udp {
 impl Udp {
     pub(super) fn add(
         &mut self,
-        by: Speaker,
+        by: Sender,
         number: u64,
         at_ns: u64,
         packet: &Packet,
@@ -30,12 +30,12 @@ impl Udp {
             return Err("its message is empty; messages must have at least 1 byte".to_owned());
         }
         self.bytes += packet.payload.len();
-        if self.bytes > LONGEST_SESSION {
-            return Err(format!("with it the session has more than {LONGEST_SESSION} bytes: cut the file"));
+        if self.bytes > MAX_SESSION_BYTES {
+            return Err(format!("with it the session has more than {MAX_SESSION_BYTES} bytes: cut the file"));
         }
-        let gap_ns = if self.said.is_empty() { 0 } else { at_ns.saturating_sub(self.last_ns) };
+        let gap_ns = if self.dialogue.is_empty() { 0 } else { at_ns.saturating_sub(self.last_ns) };
         self.last_ns = at_ns;
-        self.said.push(Said { by, bytes: packet.payload.to_vec(), packet: number, gap_ns });
+        self.dialogue.push(Message { by, bytes: packet.payload.to_vec(), packet: number, gap_ns });
         Ok(())
     }
 }

@@ -10,7 +10,7 @@
 use super::sinks::{Fed, Matcher, Progress};
 use crate::{
     Scenario,
-    flow::{Flow, State, is, seq_before, seq_min},
+    flow::{Flow, State, flags, seq_before, seq_min},
     packet::{Segment, flag},
     program::{Instruction, Program, effects::Awaited, successors},
     slab::{NONE, Slab},
@@ -20,13 +20,13 @@ use crate::{
 /// Bytes of a chunk: a segment of Ethernet's usual size.
 const CHUNK: usize = 1460;
 /// Chunks of a flow, at most: the receive buffer that is usual.
-const MOST: usize = 1024;
+const MAX_CHUNKS_PER_FLOW: usize = 1024;
 /// One chunk of this many is kept from data out of order, among all chunks and among a flow's.
-const KEPT: usize = 8;
+const RESERVE: usize = 8;
 /// Flows for each chunk, and how many there are at least and at most.
-const FLOWS_A_CHUNK: usize = 64;
-const FEWEST_CHUNKS: usize = 1024;
-const MOST_CHUNKS: usize = 16_384;
+const FLOWS_PER_CHUNK: usize = 64;
+const MIN_CHUNKS: usize = 1024;
+const MAX_CHUNKS: usize = 16_384;
 
 /// What a cursor searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ pub struct Reader<'a> {
 }
 
 fn chunks(flows: usize) -> usize {
-    (flows / FLOWS_A_CHUNK).clamp(FEWEST_CHUNKS, MOST_CHUNKS)
+    (flows / FLOWS_PER_CHUNK).clamp(MIN_CHUNKS, MAX_CHUNKS)
 }
 
 /// The programs of a scenario, clients of a template before its servers.
@@ -262,10 +262,10 @@ impl Readers {
             return usize::MAX;
         }
         // Some is left for what comes in order.
-        let kept = |all: usize| if ahead && self.asks { all / KEPT } else { 0 };
+        let kept = |all: usize| if ahead && self.asks { all / RESERVE } else { 0 };
         let (capacity, chunks) = (self.chunks.capacity(), usize::from(cursor.chunks));
         let pool = (capacity - kept(capacity)).saturating_sub(self.chunks.taken());
-        let room = pool.min((MOST - kept(MOST)).saturating_sub(chunks));
+        let room = pool.min((MAX_CHUNKS_PER_FLOW - kept(MAX_CHUNKS_PER_FLOW)).saturating_sub(chunks));
         if s.payload.len().div_ceil(CHUNK) <= room {
             return usize::MAX;
         }
@@ -504,7 +504,7 @@ fn first_byte(s: &Segment<'_>) -> u32 {
 
 /// Sequence number behind the last byte in order.
 fn data_end(flow: &Flow) -> u32 {
-    flow.rcv_nxt.wrapping_sub(u32::from(flow.has(is::FIN_RECEIVED)))
+    flow.rcv_nxt.wrapping_sub(u32::from(flow.has(flags::FIN_RECEIVED)))
 }
 
 impl Reader<'_> {
@@ -526,7 +526,7 @@ impl Reader<'_> {
         if cursor.broken {
             return Ended::Broken;
         }
-        let closed = flow.has(is::FIN_RECEIVED) && cursor.at == data_end(flow);
+        let closed = flow.has(flags::FIN_RECEIVED) && cursor.at == data_end(flow);
         if closed && cursor.progress.ends_with_connection() { Ended::Yes } else { Ended::No }
     }
 }

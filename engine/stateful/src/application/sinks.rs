@@ -11,7 +11,7 @@ pub(crate) mod pattern;
 #[cfg(test)]
 pub(crate) mod records;
 
-pub use http::{Fault, LONGEST_LINES};
+pub use http::{Fault, MAX_HEADER_BYTES};
 
 /// What finds the end of a message.
 pub trait Sink {

@@ -9,11 +9,11 @@ fn timings(rates: &[(u64, u64)]) -> Vec<Timing> {
     rates.iter().map(|rate| Timing { rate: *rate, limit: 0 }).collect()
 }
 
-fn even(rates: &[(u64, u64)]) -> Arrivals {
-    Arrivals::new(&timings(rates), Order::Even, ALONE, 0, 0).unwrap()
+fn even(rates: &[(u64, u64)]) -> FlowSchedule {
+    FlowSchedule::new(&timings(rates), Order::Even, ALONE, 0, 0).unwrap()
 }
 
-fn all(mut arrivals: Arrivals, before_ns: u64) -> Vec<Arrival> {
+fn all(mut arrivals: FlowSchedule, before_ns: u64) -> Vec<DueFlow> {
     std::iter::from_fn(|| arrivals.take(before_ns)).collect()
 }
 
@@ -21,7 +21,7 @@ fn all(mut arrivals: Arrivals, before_ns: u64) -> Vec<Arrival> {
 #[test]
 fn six_templates_are_spaced_and_drawn_as_captured() {
     let captured = [0, 0, 2, 5, 5, 4, 4, 1, 0, 1, 1, 0, 5, 4, 3, 2, 2, 1, 3, 5, 0, 4, 3, 3, 4, 2, 3, 0, 4, 4];
-    let arrivals = Arrivals::new(&timings(&[(1, 1); 6]), TREX, ALONE, 0, 0).unwrap();
+    let arrivals = FlowSchedule::new(&timings(&[(1, 1); 6]), TREX, ALONE, 0, 0).unwrap();
     let taken = all(arrivals, 5_000_000_000);
     assert_eq!(taken.iter().map(|flow| flow.template).collect::<Vec<_>>(), captured);
     assert!(taken.iter().zip(0..).all(|(flow, n)| flow.due_ns == n * 1_000_000_000 / 6));
@@ -31,7 +31,7 @@ fn six_templates_are_spaced_and_drawn_as_captured() {
 #[test]
 fn rates_rise_by_steps_as_captured() {
     let up = RampUp { ns: 5_000_000_000, step_ns: 1_000_000_000 };
-    let arrivals = Arrivals::new(&timings(&[(2776, 1000)]), Order::Even, ALONE, 0, up).unwrap();
+    let arrivals = FlowSchedule::new(&timings(&[(2776, 1000)]), Order::Even, ALONE, 0, up).unwrap();
     let taken: Vec<_> = all(arrivals, 4_700_000_000).iter().map(|flow| flow.due_ns / 1000).collect();
     assert_eq!(taken, [0, 1_250_000, 2_150_576, 2_750_960, 3_351_344, 3_801_633, 4_251_921, 4_612_151]);
 }
@@ -39,7 +39,7 @@ fn rates_rise_by_steps_as_captured() {
 /// Its udp_mix example: 10 and 2 flows a second.
 #[test]
 fn two_templates_are_spaced_and_drawn_as_captured() {
-    let arrivals = Arrivals::new(&timings(&[(10, 1), (2, 1)]), TREX, ALONE, 117_670_000, 0).unwrap();
+    let arrivals = FlowSchedule::new(&timings(&[(10, 1), (2, 1)]), TREX, ALONE, 117_670_000, 0).unwrap();
     let taken = all(arrivals, 2_600_000_000);
     let second: Vec<_> = (0..30).filter(|n| taken[*n].template == 1).collect();
     assert_eq!(second, [6, 7, 16, 25]);
@@ -61,7 +61,7 @@ fn slots_are_shared_out_evenly() {
 fn each_worker_has_flows_of_each_template() {
     for worker in 0..2 {
         let share = Share { worker, workers: 2 };
-        let arrivals = Arrivals::new(&timings(&[(1000, 1); 2]), Order::Even, share, 0, 0).unwrap();
+        let arrivals = FlowSchedule::new(&timings(&[(1000, 1); 2]), Order::Even, share, 0, 0).unwrap();
         let taken = all(arrivals, 1_000_000_000);
         let first = taken.iter().filter(|flow| flow.template == 0).count();
         assert!(taken.len() == 1000 && (400..600).contains(&first), "{first} of {}", taken.len());
@@ -72,7 +72,7 @@ fn each_worker_has_flows_of_each_template() {
 fn nothing_begins_without_a_rate_or_beyond_the_limit() {
     assert_eq!(even(&[]).next_due_ns(), None);
     assert_eq!(even(&[(0, 1), (0, 7)]).next_due_ns(), None);
-    let mut arrivals = Arrivals::new(&[Timing { rate: (5, 1), limit: 3 }], Order::Even, ALONE, 7, 0).unwrap();
+    let mut arrivals = FlowSchedule::new(&[Timing { rate: (5, 1), limit: 3 }], Order::Even, ALONE, 7, 0).unwrap();
     let due: Vec<_> = std::iter::from_fn(|| arrivals.take(u64::MAX)).map(|flow| flow.due_ns).collect();
     assert_eq!(due, [7, 200_000_007, 400_000_007]);
     assert_eq!(arrivals.next_due_ns(), None);
@@ -81,14 +81,14 @@ fn nothing_begins_without_a_rate_or_beyond_the_limit() {
 #[test]
 fn a_template_at_its_limit_leaves_its_slots_empty() {
     let timings = [Timing { rate: (1, 1), limit: 1 }, Timing { rate: (1, 1), limit: 0 }];
-    let taken = all(Arrivals::new(&timings, Order::Even, ALONE, 0, 0).unwrap(), 3_000_000_000);
+    let taken = all(FlowSchedule::new(&timings, Order::Even, ALONE, 0, 0).unwrap(), 3_000_000_000);
     let taken: Vec<_> = taken.iter().map(|flow| (flow.due_ns / 1_000_000, flow.template)).collect();
     assert_eq!(taken, [(0, 0), (500, 1), (1500, 1), (2500, 1)]);
 }
 
 #[test]
 fn rates_that_are_no_fractions_or_too_fine_are_refused() {
-    let make = |rates: &[(u64, u64)], ramp| Arrivals::new(&timings(rates), Order::Even, ALONE, 0, ramp).err();
+    let make = |rates: &[(u64, u64)], ramp| FlowSchedule::new(&timings(rates), Order::Even, ALONE, 0, ramp).err();
     assert_eq!(make(&[(1, 1), (1, 0)], 0), Some(TimingError::Denominator(1)));
     assert_eq!(make(&[(1, 1), (u64::MAX, 1)], 0), Some(TimingError::TooFine(1)));
     assert_eq!(make(&[(1, u64::MAX), (1, u64::MAX - 1)], 0), Some(TimingError::TooFine(1)));
@@ -146,7 +146,7 @@ proptest! {
         change in 0u64..4_000_000_000, factor in (0u64..5, 1u64..5),
     ) {
         let of = |share| {
-            let mut arrivals = Arrivals::new(&timings, order, share, 1000, ramp_up_ns).unwrap();
+            let mut arrivals = FlowSchedule::new(&timings, order, share, 1000, ramp_up_ns).unwrap();
             let mut taken: Vec<_> = std::iter::from_fn(|| arrivals.take(change)).collect();
             arrivals.change(change, factor);
             taken.extend(std::iter::from_fn(|| arrivals.take(6_000_000_000)));
@@ -155,7 +155,7 @@ proptest! {
         let mut split: Vec<_> = (0..workers).flat_map(|worker| of(Share { worker, workers })).collect();
         let mut whole = of(ALONE);
         prop_assert!(whole.is_sorted_by_key(|flow| flow.due_ns));
-        let key = |flow: &Arrival| (flow.template, flow.number);
+        let key = |flow: &DueFlow| (flow.template, flow.number);
         split.sort_unstable_by_key(key);
         whole.sort_unstable_by_key(key);
         prop_assert_eq!(&split, &whole);
@@ -172,7 +172,7 @@ proptest! {
         let timings: Vec<_> = timings.into_iter().map(|timing| Timing { limit: 0, ..timing }).collect();
         let (weights, per) = weights(&timings).unwrap();
         let sum: u64 = weights.iter().sum();
-        let taken = all(Arrivals::new(&timings, Order::Even, ALONE, 0, 0).unwrap(), seconds * 1_000_000_000);
+        let taken = all(FlowSchedule::new(&timings, Order::Even, ALONE, 0, 0).unwrap(), seconds * 1_000_000_000);
         prop_assert_eq!(taken.len() as u64, (seconds * sum).div_ceil(per));
         let mut counts = vec![0; timings.len()];
         for (flow, slots) in taken.iter().zip(1u64..) {
@@ -184,7 +184,7 @@ proptest! {
             }
         }
         // Where rounds are complete, so is each one's share.
-        let round = all(Arrivals::new(&timings, Order::Even, ALONE, 0, 0).unwrap(), per * 1_000_000_000);
+        let round = all(FlowSchedule::new(&timings, Order::Even, ALONE, 0, 0).unwrap(), per * 1_000_000_000);
         for (template, weight) in weights.iter().enumerate() {
             prop_assert_eq!(round.iter().filter(|flow| flow.template == template).count() as u64, *weight);
         }
@@ -192,7 +192,7 @@ proptest! {
 
     #[test]
     fn rates_rise_linearly_and_exactly(flows in 1u64..3000, per in 1u64..9, ramp in 1u64..5_000_000_000) {
-        let arrivals = Arrivals::new(&timings(&[(flows, per)]), Order::Even, ALONE, 0, ramp).unwrap();
+        let arrivals = FlowSchedule::new(&timings(&[(flows, per)]), Order::Even, ALONE, 0, ramp).unwrap();
         let taken = all(arrivals, ramp + 1_000_000_000);
         prop_assert!(taken.is_sorted_by_key(|flow| flow.due_ns));
         let (flows, per, ramp) = (u128::from(flows), u128::from(per) * SECOND, u128::from(ramp));
@@ -212,7 +212,7 @@ proptest! {
     #[test]
     fn each_gap_is_that_of_its_step(flows in 1u64..3000, per in 1u64..9, steps in 1u64..9, step in 1u64..900_000_000, workers in 1u64..5) {
         let up = RampUp { ns: steps * step, step_ns: step };
-        let of = |share| Arrivals::new(&timings(&[(flows, per)]), Order::Even, share, 0, up).unwrap();
+        let of = |share| FlowSchedule::new(&timings(&[(flows, per)]), Order::Even, share, 0, up).unwrap();
         let end = steps * step + 1_000_000_000;
         let mut taken: Vec<_> = (0..workers).flat_map(|worker| all(of(Share { worker, workers }), end)).collect();
         taken.sort_by_key(|flow| flow.number);
@@ -233,7 +233,7 @@ proptest! {
         flows in 1u64..3000, per in 1u64..9,
         changes in prop::collection::vec((0u64..400_000_000, (0u64..9, 1u64..9)), 0..6),
     ) {
-        let mut arrivals = Arrivals::new(&timings(&[(flows, per)]), Order::Even, ALONE, 0, 0).unwrap();
+        let mut arrivals = FlowSchedule::new(&timings(&[(flows, per)]), Order::Even, ALONE, 0, 0).unwrap();
         let (mut at, mut position, mut speed) = (0, 0.0, flows as f64 / per as f64 / 1e9);
         let full = speed;
         let mut next = 0u64;
@@ -254,7 +254,7 @@ proptest! {
 
     #[test]
     fn who_comes_late_gets_all_one_by_one(timings in several(), order in order(), ramp in 0u64..1_000_000_000) {
-        let make = || Arrivals::new(&timings, order, ALONE, 0, ramp).unwrap();
+        let make = || FlowSchedule::new(&timings, order, ALONE, 0, ramp).unwrap();
         let late = all(make(), 3_000_000_000);
         let mut arrivals = make();
         let timely: Vec<_> = (0..=300).flat_map(|n| {
@@ -265,15 +265,15 @@ proptest! {
     }
 }
 
-fn row(rates: &[(u64, u64)], share: Share, ramp_ns: u64) -> Box<Arrivals> {
-    Box::new(Arrivals::new(&timings(rates), Order::Even, share, 0, ramp_ns).unwrap())
+fn flow_schedule(rates: &[(u64, u64)], share: Share, ramp_ns: u64) -> Box<FlowSchedule> {
+    Box::new(FlowSchedule::new(&timings(rates), Order::Even, share, 0, ramp_ns).unwrap())
 }
 
 #[test]
 fn other_rates_begin_a_row_and_flows_go_on_to_be_numbered() {
     let mut arrivals = even(&[(10, 1), (5, 1)]);
-    arrivals.change_rates(1_000_000_000, row(&[(0, 1), (20, 1)], ALONE, 0));
-    arrivals.change_rates(1_500_000_000, row(&[(2, 1), (0, 1)], ALONE, 0));
+    arrivals.change_rates(1_000_000_000, flow_schedule(&[(0, 1), (20, 1)], ALONE, 0));
+    arrivals.change_rates(1_500_000_000, flow_schedule(&[(2, 1), (0, 1)], ALONE, 0));
     let taken = all(arrivals, 3_000_000_000);
     let of = |template| {
         taken.iter().filter(move |flow| flow.template == template).map(|flow| (flow.number, flow.due_ns / 1_000_000))
@@ -287,9 +287,9 @@ fn other_rates_begin_a_row_and_flows_go_on_to_be_numbered() {
 #[test]
 fn what_is_owed_when_rates_change_stays_due_and_what_stood_begins_again() {
     let mut arrivals = even(&[(10, 1)]);
-    arrivals.change_rates(500_000_000, row(&[(0, 1)], ALONE, 0));
+    arrivals.change_rates(500_000_000, flow_schedule(&[(0, 1)], ALONE, 0));
     arrivals.change(700_000_000, (1, 2));
-    arrivals.change_rates(1_000_000_000, row(&[(10, 1)], ALONE, 0));
+    arrivals.change_rates(1_000_000_000, flow_schedule(&[(10, 1)], ALONE, 0));
     let due: Vec<_> = all(arrivals, 1_500_000_000).iter().map(|flow| flow.due_ns / 1_000_000).collect();
     // Five late ones, and then at half of the speed.
     assert_eq!(due, [700, 700, 700, 700, 700, 1000, 1200, 1400]);
@@ -297,7 +297,7 @@ fn what_is_owed_when_rates_change_stays_due_and_what_stood_begins_again() {
 
 #[test]
 fn limits_hold_over_rows() {
-    let limited = |rate| Arrivals::new(&[Timing { rate, limit: 12 }], Order::Even, ALONE, 0, 0).unwrap();
+    let limited = |rate| FlowSchedule::new(&[Timing { rate, limit: 12 }], Order::Even, ALONE, 0, 0).unwrap();
     let mut arrivals = limited((10, 1));
     arrivals.change_rates(1_000_000_000, Box::new(limited((100, 1))));
     let due: Vec<_> = all(arrivals.clone(), u64::MAX).iter().map(|flow| flow.due_ns / 1_000_000).collect();
@@ -311,7 +311,7 @@ fn limits_hold_over_rows() {
 fn steps_go_on_in_another_row() {
     // 100 a second after 4 steps: 25, 50, and from there on twice as many.
     let up = RampUp { ns: 4_000_000_000, step_ns: 1_000_000_000 };
-    let made = |rate| Arrivals::new(&timings(&[(rate, 1)]), Order::Even, ALONE, 0, up).unwrap();
+    let made = |rate| FlowSchedule::new(&timings(&[(rate, 1)]), Order::Even, ALONE, 0, up).unwrap();
     let mut arrivals = made(100);
     arrivals.change_rates(2_000_000_000, Box::new(made(200)));
     let taken = all(arrivals, 6_000_000_000);
@@ -323,8 +323,8 @@ fn steps_go_on_in_another_row() {
 #[test]
 fn a_ramp_goes_on_in_another_row() {
     // To 100 a second in 10 s: 500 flows, of which 125 in the first half; from there on twice as many.
-    let mut arrivals = Arrivals::new(&timings(&[(100, 1)]), Order::Even, ALONE, 0, 10_000_000_000).unwrap();
-    arrivals.change_rates(5_000_000_000, row(&[(200, 1)], ALONE, 10_000_000_000));
+    let mut arrivals = FlowSchedule::new(&timings(&[(100, 1)]), Order::Even, ALONE, 0, 10_000_000_000).unwrap();
+    arrivals.change_rates(5_000_000_000, flow_schedule(&[(200, 1)], ALONE, 10_000_000_000));
     let taken = all(arrivals, 12_000_000_000);
     let before = |ns| taken.iter().filter(|flow| flow.due_ns < ns).count();
     assert_eq!([5, 10, 11, 12].map(|s| before(s * 1_000_000_000)), [125, 125 + 750, 125 + 950, 125 + 1150]);
@@ -339,7 +339,7 @@ proptest! {
     ) {
         let order = if drawn { TREX } else { Order::Even };
         let of = |share: Share| {
-            let made = |rates: &[(u64, u64)]| Arrivals::new(&timings(rates), order, share, 0, ramp).unwrap();
+            let made = |rates: &[(u64, u64)]| FlowSchedule::new(&timings(rates), order, share, 0, ramp).unwrap();
             let mut arrivals = made(&rates[0]);
             let mut at = 0;
             for (rates, step) in rates[1..].iter().zip(&steps) {
@@ -349,8 +349,8 @@ proptest! {
             all(arrivals, 4_000_000_000)
         };
         let alone = of(ALONE);
-        let mut together: Vec<Arrival> = (0..workers).flat_map(|worker| of(Share { worker, workers })).collect();
-        let key = |flow: &Arrival| (flow.due_ns, flow.template, flow.number);
+        let mut together: Vec<DueFlow> = (0..workers).flat_map(|worker| of(Share { worker, workers })).collect();
+        let key = |flow: &DueFlow| (flow.due_ns, flow.template, flow.number);
         let mut sorted = alone.clone();
         sorted.sort_by_key(key);
         together.sort_by_key(key);

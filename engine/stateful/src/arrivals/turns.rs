@@ -23,13 +23,13 @@ pub(super) enum Turns {
     /// Always the same.
     One(usize),
     /// A heap, the next on top.
-    Even(Box<[Place]>),
+    Even(Box<[NextSlot]>),
     Drawn(Draws),
 }
 
 /// Where a template's next slot is in the schedule: at `turns / weight`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct NextSlot {
     turns: u64,
     weight: u64,
     template: usize,
@@ -53,21 +53,21 @@ struct Cell {
 impl Turns {
     pub(super) fn new(order: Order, weights: &[u64]) -> Self {
         let some = weights.iter().enumerate().filter(|(_, weight)| **weight > 0);
-        let places: Box<[_]> = some.map(|(template, &weight)| Place { turns: 0, weight, template }).collect();
-        match (&*places, order) {
+        let slots: Box<[_]> = some.map(|(template, &weight)| NextSlot { turns: 0, weight, template }).collect();
+        match (&*slots, order) {
             ([], _) => Self::One(0),
             ([only], _) => Self::One(only.template),
             // All are at position 0, in the order of templates: that is a heap.
-            (_, Order::Even) => Self::Even(places),
-            (_, Order::Drawn { seed }) => Self::Drawn(Draws::new(seed, &places)),
+            (_, Order::Even) => Self::Even(slots),
+            (_, Order::Drawn { seed }) => Self::Drawn(Draws::new(seed, &slots)),
         }
     }
 
     /// How often each template had as many turns as its weight, divided by a divisor of all weights: the order stays.
     pub(super) fn pass(&mut self, times: u64, divisor: u64) {
-        if let Self::Even(places) = self {
-            for place in places {
-                place.turns += times * (place.weight / divisor);
+        if let Self::Even(slots) = self {
+            for slot in slots {
+                slot.turns += times * (slot.weight / divisor);
             }
         }
     }
@@ -76,10 +76,10 @@ impl Turns {
     pub(super) fn next(&mut self) -> usize {
         match self {
             Self::One(template) => *template,
-            Self::Even(places) => {
-                let template = places[0].template;
-                places[0].turns += 1;
-                sift_down(places);
+            Self::Even(slots) => {
+                let template = slots[0].template;
+                slots[0].turns += 1;
+                sift_down(slots);
                 template
             }
             Self::Drawn(draws) => draws.next(),
@@ -87,7 +87,7 @@ impl Turns {
     }
 }
 
-impl Place {
+impl NextSlot {
     #[inline]
     fn order(&self, other: &Self) -> Ordering {
         let (a, b) =
@@ -97,29 +97,29 @@ impl Place {
 }
 
 #[inline]
-fn sift_down(places: &mut [Place]) {
-    let moving = places[0];
+fn sift_down(slots: &mut [NextSlot]) {
+    let moving = slots[0];
     let (mut at, mut child) = (0, 1);
-    while child < places.len() {
-        if child + 1 < places.len() && places[child + 1].order(&places[child]).is_lt() {
+    while child < slots.len() {
+        if child + 1 < slots.len() && slots[child + 1].order(&slots[child]).is_lt() {
             child += 1;
         }
-        if moving.order(&places[child]).is_lt() {
+        if moving.order(&slots[child]).is_lt() {
             break;
         }
-        places[at] = places[child];
+        slots[at] = slots[child];
         (at, child) = (child, 2 * child + 1);
     }
-    places[at] = moving;
+    slots[at] = moving;
 }
 
 impl Draws {
     /// For n templates, at least 2, there are n - 1 cells of equal chance: each is filled by one that fits into it and by a
     /// part of another. Chances are of 32 bits.
-    fn new(seed: u32, places: &[Place]) -> Self {
-        let count = places.len() as u32 - 1;
+    fn new(seed: u32, slots: &[NextSlot]) -> Self {
+        let count = slots.len() as u32 - 1;
         let cell = u32::MAX / count;
-        let mut left = chances(places);
+        let mut left = chances(slots);
         let last = left.len() - 1;
         let fits = |left: &[u32], from: usize, zero: bool| {
             (from..last).find(|n| left[*n] <= cell && (zero || left[*n] > 0)).unwrap_or(last)
@@ -137,7 +137,7 @@ impl Draws {
                 false if (left[small] >> 1).wrapping_mul(count) >= 1 << 31 => u32::MAX,
                 false => left[small].wrapping_mul(count),
             };
-            let made = Cell { first: places[small].template, second: places[large].template, most };
+            let made = Cell { first: slots[small].template, second: slots[large].template, most };
             if small != large {
                 left[large] = left[large].wrapping_sub(cell.wrapping_sub(left[small]));
             }
@@ -165,10 +165,10 @@ impl Draws {
 }
 
 /// Weights as parts of 2^32; what rounding leaves goes to the largest.
-fn chances(places: &[Place]) -> Vec<u32> {
-    let sum: f64 = places.iter().map(|place| place.weight as f64).sum();
-    let part = |place: &Place| (place.weight as f64 / sum * f64::from(u32::MAX)) as u32;
-    let mut parts: Vec<u32> = places.iter().map(part).collect();
+fn chances(slots: &[NextSlot]) -> Vec<u32> {
+    let sum: f64 = slots.iter().map(|slot| slot.weight as f64).sum();
+    let part = |slot: &NextSlot| (slot.weight as f64 / sum * f64::from(u32::MAX)) as u32;
+    let mut parts: Vec<u32> = slots.iter().map(part).collect();
     let missing = parts.iter().fold(0u32, |rest, part| rest.wrapping_sub(*part));
     // The first of the largest.
     if let Some(largest) = (0..parts.len()).rev().max_by_key(|n| parts[*n]) {

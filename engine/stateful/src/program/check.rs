@@ -3,7 +3,7 @@
 use super::{
     Instruction, Program, VARIABLES, dialogue,
     effects::{Awaited, Data, Opens},
-    fault::{Fault, LONGEST_MESSAGE, Problem, Side},
+    fault::{Fault, MAX_MESSAGE_BYTES, Problem, Side},
     loops, opens,
     programs::Programs,
 };
@@ -16,7 +16,8 @@ pub fn check(templates: &[Programs], payloads: &[u64]) -> Vec<Fault> {
     for (template, programs) in templates.iter().enumerate() {
         for side in [Side::Client, Side::Server] {
             let Some(program) = programs.of(side) else { continue };
-            let mut one = One { templates, template, side, protocol: programs.protocol, program, payloads, faults };
+            let mut one =
+                ProgramCheck { templates, template, side, protocol: programs.protocol, program, payloads, faults };
             one.begins_well();
             for (at, instruction) in program.instructions.iter().enumerate() {
                 one.instruction(at, instruction);
@@ -41,7 +42,7 @@ pub fn check(templates: &[Programs], payloads: &[u64]) -> Vec<Fault> {
 }
 
 /// A program that is being checked.
-struct One<'a> {
+struct ProgramCheck<'a> {
     templates: &'a [Programs<'a>],
     template: usize,
     side: Side,
@@ -51,7 +52,7 @@ struct One<'a> {
     faults: Vec<Fault>,
 }
 
-impl One<'_> {
+impl ProgramCheck<'_> {
     fn wrong(&mut self, at: usize, problem: Problem) {
         self.faults.push(Fault { template: self.template, side: self.side, at, problem });
     }
@@ -74,7 +75,7 @@ impl One<'_> {
         }
         match effects.sends {
             Some(Data::Stream(payload)) => self.payload(at, payload, u64::MAX),
-            Some(Data::Message(payload)) => self.payload(at, payload, LONGEST_MESSAGE),
+            Some(Data::Message(payload)) => self.payload(at, payload, MAX_MESSAGE_BYTES),
             None => {}
         }
         if let Some(Awaited::Count { count: 0, .. }) = effects.waits_for {

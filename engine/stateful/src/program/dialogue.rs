@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether a client and a server that talk to each other come to an end: both are followed, as far as each gets.
 //!
-//! Only what is certain is reported: as far as the ways through both are known beforehand. Nothing is lost between them.
+//! Only what is certain is reported: as far as the paths through both are known before a run. Nothing is lost between them.
 use super::effects::{Awaited, Data, Next};
 use super::fault::{Fault, Problem, Side};
 use super::programs::Programs;
@@ -16,15 +16,16 @@ pub(super) fn check(templates: &[Programs], template: usize, payloads: &[u64]) -
     if switched_to(templates, template) {
         return None;
     }
-    let mut talk = Talk { payloads, sides: [client, server].map(|program| Place::new(Walk::new(program))) };
+    let mut exchange = Exchange { payloads, sides: [client, server].map(|program| SideState::new(Walk::new(program))) };
     // Servers over UDP are there once something has come.
-    while talk.go_on(Side::Client)
-        | ((programs.protocol == Protocol::Tcp || talk.sent(Side::Client) > 0) && talk.go_on(Side::Server))
-    {}
-    if talk.sides.iter().any(|place| place.walk.lost) {
+    while exchange.go_on(Side::Client)
+        | ((programs.protocol == Protocol::Tcp || exchange.sent(Side::Client) > 0) && exchange.go_on(Side::Server))
+    {
+    }
+    if exchange.sides.iter().any(|state| state.walk.lost) {
         return None;
     }
-    [Side::Client, Side::Server].into_iter().find_map(|side| talk.stuck(template, side))
+    [Side::Client, Side::Server].into_iter().find_map(|side| exchange.stuck(template, side))
 }
 
 /// Whether flows of other templates go on as those of this one.
@@ -34,7 +35,7 @@ pub(super) fn switched_to(templates: &[Programs], template: usize) -> bool {
 }
 
 /// State of one side of the dialogue.
-struct Place<'a> {
+struct SideState<'a> {
     walk: Walk<'a>,
     /// Bytes or messages sent since the start.
     sent: u64,
@@ -43,18 +44,18 @@ struct Place<'a> {
     reset: bool,
 }
 
-impl<'a> Place<'a> {
+impl<'a> SideState<'a> {
     fn new(walk: Walk<'a>) -> Self {
         Self { walk, sent: 0, cleared: 0, reset: false }
     }
 }
 
-struct Talk<'a> {
+struct Exchange<'a> {
     payloads: &'a [u64],
-    sides: [Place<'a>; 2],
+    sides: [SideState<'a>; 2],
 }
 
-impl Talk<'_> {
+impl Exchange<'_> {
     fn sent(&self, side: Side) -> u64 {
         self.sides[side as usize].sent
     }
@@ -70,11 +71,11 @@ impl Talk<'_> {
 
     fn step(&mut self, side: Side) -> bool {
         let (came, closed) = (self.sent(side.peer()), self.sides[side.peer() as usize].walk.ended());
-        let place = &mut self.sides[side as usize];
-        let Some(instruction) = place.walk.instruction() else { return false };
+        let state = &mut self.sides[side as usize];
+        let Some(instruction) = state.walk.instruction() else { return false };
         let mut clear_to = |wanted: u64, clear: bool| {
-            let met = came - place.cleared >= wanted;
-            place.cleared += if met && clear { wanted } else { 0 };
+            let met = came - state.cleared >= wanted;
+            state.cleared += if met && clear { wanted } else { 0 };
             met
         };
         let effects = instruction.effects();
@@ -83,33 +84,33 @@ impl Talk<'_> {
             Some(Awaited::PeerClose) if !closed => return false,
             _ => {}
         }
-        place.sent = place.sent.saturating_add(match effects.sends {
+        state.sent = state.sent.saturating_add(match effects.sends {
             Some(Data::Stream(payload)) => self.payloads[payload as usize],
             Some(Data::Message(_)) => 1,
             None => 0,
         });
-        place.reset |= effects.next == Next::End { reset: true };
-        place.walk.go_on();
+        state.reset |= effects.next == Next::End { reset: true };
+        state.walk.go_on();
         true
     }
 
     /// Why a side did not come to its end, unless its peer's reset ended it.
     fn stuck(&self, template: usize, side: Side) -> Option<Fault> {
-        let (place, other) = (&self.sides[side as usize], &self.sides[side.peer() as usize]);
+        let (state, other) = (&self.sides[side as usize], &self.sides[side.peer() as usize]);
         // A server over UDP without a client's message is not there.
-        if place.walk.ended()
+        if state.walk.ended()
             || other.reset
-            || place.walk.at == 0 && side == Side::Server && other.walk.ended() && other.sent == 0
+            || state.walk.at == 0 && side == Side::Server && other.walk.ended() && other.sent == 0
         {
             return None;
         }
         let peer = side.peer();
-        let never = |wanted, unit| Problem::NeverMet { wanted, unit, peer, sent: other.sent - place.cleared };
-        let problem = match place.walk.instruction()?.effects().waits_for? {
+        let never = |wanted, unit| Problem::NeverMet { wanted, unit, peer, sent: other.sent - state.cleared };
+        let problem = match state.walk.instruction()?.effects().waits_for? {
             Awaited::Count { count, unit, .. } => never(count, unit),
             Awaited::PeerClose => Problem::NeverClosed(peer),
             Awaited::End(_) => return None,
         };
-        Some(Fault { template, side, at: place.walk.at, problem })
+        Some(Fault { template, side, at: state.walk.at, problem })
     }
 }

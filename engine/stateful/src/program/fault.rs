@@ -5,9 +5,9 @@ use std::fmt;
 use super::VARIABLES;
 
 /// Bytes of the longest UDP message: an IPv4 packet of 65,535 bytes without its headers (RFC 768, RFC 791).
-pub const LONGEST_MESSAGE: u64 = 65_507;
+pub const MAX_MESSAGE_BYTES: u64 = 65_507;
 /// Bytes of the longest pattern of `Until::Pattern`.
-pub const LONGEST_PATTERN: usize = 64;
+pub const MAX_PATTERN_BYTES: usize = 64;
 
 /// One side of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,7 +72,7 @@ pub enum Problem {
     #[error("payload {0} is empty; must have at least 1 byte")]
     Empty(u32),
     /// Longer than a datagram.
-    #[error("payload {index} has {len} bytes; a message has at most {LONGEST_MESSAGE}")]
+    #[error("payload {index} has {len} bytes; a message has at most {MAX_MESSAGE_BYTES}")]
     LongMessage {
         /// The payload.
         index: u32,
@@ -83,7 +83,7 @@ pub enum Problem {
     #[error("waits for 0; must be at least 1")]
     Nothing,
     /// A pattern's length.
-    #[error("the pattern has {0} bytes; must be 1..{LONGEST_PATTERN}")]
+    #[error("the pattern has {0} bytes; must be 1..{MAX_PATTERN_BYTES}")]
     Pattern(usize),
     /// A delay that ends before it begins.
     #[error("from {min_ns} to {max_ns} ns; the first must not be greater")]

@@ -2,7 +2,7 @@
 //! The ways through programs: what nothing leads to, and loops that would never let go of a worker.
 //!
 //! A loop is let go if an instruction in it waits every time around, or if it counts: one variable, set to a known value in
-//! front of it, changed by one `Add` in it and compared by its `Jump`, which must fail within [`MOST_ITERATIONS`].
+//! front of it, changed by one `Add` in it and compared by its `Jump`, which must fail within [`MAX_ITERATIONS`].
 use std::ops::RangeInclusive;
 
 use super::effects::{Next, VariableChange};
@@ -12,10 +12,10 @@ use super::{Instruction, Program, VARIABLES};
 use crate::Protocol;
 
 /// Iterations of a loop that takes no time.
-pub const MOST_ITERATIONS: u32 = 10_000;
+pub const MAX_ITERATIONS: u32 = 10_000;
 
 /// A position: template and instruction. One behind the last is the program's end.
-type Place = (usize, usize);
+type Position = (usize, usize);
 
 /// What is known of a variable at a position, whichever way led there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,9 +95,9 @@ impl<'a> Graph<'a> {
     }
 
     /// What may follow a position, those that end the program left out.
-    fn next(&self, (template, at): Place) -> impl Iterator<Item = Place> + use<> {
+    fn next(&self, (template, at): Position) -> impl Iterator<Item = Position> + use<> {
         let Some(program) = self.program(template) else { return Vec::new().into_iter() };
-        let mut next: Vec<Place> = match program.instructions[at].effects().template() {
+        let mut next: Vec<Position> = match program.instructions[at].effects().template() {
             Some(to) => {
                 let first = usize::from(self.templates[template].protocol == Protocol::Tcp);
                 vec![(to as usize, first)]
@@ -109,12 +109,12 @@ impl<'a> Graph<'a> {
         next.into_iter()
     }
 
-    fn instruction(&self, (template, at): Place) -> Option<&'a Instruction> {
+    fn instruction(&self, (template, at): Position) -> Option<&'a Instruction> {
         self.program(template)?.instructions.get(at)
     }
 
     /// Follows what takes no time from a position on; going back to a position on the way is a loop.
-    fn walk(&self, from: Place, colours: &mut [Vec<Colour>], faults: &mut Vec<Fault>) {
+    fn walk(&self, from: Position, colours: &mut [Vec<Colour>], faults: &mut Vec<Fault>) {
         if colours[from.0][from.1] != Colour::New || self.instruction(from).is_some_and(takes_time) {
             return;
         }
@@ -146,7 +146,7 @@ impl<'a> Graph<'a> {
     }
 
     /// Whether the loop from `first` to the jump at `last` is certain to end soon.
-    fn counts(&self, first: Place, last: Place) -> bool {
+    fn counts(&self, first: Position, last: Position) -> bool {
         let Some(program) = self.program(last.0).filter(|_| first.0 == last.0 && first.1 <= last.1) else {
             return false;
         };
@@ -171,7 +171,7 @@ impl<'a> Graph<'a> {
         let (true, false, Some(step)) = (straight, entered, step) else { return false };
         let known = &self.known[last_template];
         let Known::Value(mut at) = before(program, known, first..=last, variable) else { return false };
-        for _ in 0..MOST_ITERATIONS {
+        for _ in 0..MAX_ITERATIONS {
             at = at.wrapping_add(step);
             if !comparison.holds(at, value) {
                 return true;

@@ -59,7 +59,7 @@ fn effects<'a>(template: &Programs<'a>) -> impl Iterator<Item = (usize, Opens<'a
 
 /// What a template's clients open.
 #[derive(Default)]
-struct Of {
+struct ClientOpens {
     /// Templates that an opening names.
     named: BTreeSet<usize>,
     /// Some are opened of the template that was named last.
@@ -71,11 +71,11 @@ struct Of {
 }
 
 /// Names of templates to open, by template.
-struct Names(Vec<Of>);
+struct Names(Vec<ClientOpens>);
 
 impl Names {
     fn of(templates: &[Programs]) -> Self {
-        let mut all: Vec<Of> = templates.iter().map(Of::new).collect();
+        let mut all: Vec<ClientOpens> = templates.iter().map(ClientOpens::new).collect();
         let mut again = any(templates);
         while again {
             again = false;
@@ -99,11 +99,11 @@ impl Names {
     }
 
     fn opened(&self) -> Vec<BTreeSet<usize>> {
-        self.0.iter().map(Of::opened).collect()
+        self.0.iter().map(ClientOpens::opened).collect()
     }
 }
 
-impl Of {
+impl ClientOpens {
     fn new(template: &Programs) -> Self {
         let mut of = Self::default();
         for (_, opens) in effects(template) {

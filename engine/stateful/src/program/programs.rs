@@ -8,9 +8,9 @@ use crate::Protocol;
 pub struct Programs<'a> {
     /// Its transport.
     pub protocol: Protocol,
-    /// What a client does, if clients are emulated.
+    /// Program of clients, if they are emulated.
     pub client: Option<&'a Program>,
-    /// What a server does, if servers are emulated.
+    /// Program of servers, if they are emulated.
     pub server: Option<&'a Program>,
 }
 

@@ -5,7 +5,7 @@ use super::effects::{Awaited, Next, VariableChange};
 use super::{Instruction, Program, VARIABLES};
 
 /// Instructions that are gone through, at most, as in the operator (internal/plan/application/sent.go).
-const MOST_STEPS: u32 = 1_000_000;
+const MAX_STEPS: u32 = 1_000_000;
 
 /// A position on the way.
 pub(super) struct Walk<'a> {
@@ -37,7 +37,7 @@ impl<'a> Walk<'a> {
     pub fn go_on(&mut self) {
         let Some(instruction) = self.instruction() else { return };
         let mut next = self.at + 1;
-        let mut known = self.steps < MOST_STEPS;
+        let mut known = self.steps < MAX_STEPS;
         let effects = instruction.effects();
         if let Some((variable, change)) = effects.changes {
             let variable = &mut self.variables[usize::from(variable)];

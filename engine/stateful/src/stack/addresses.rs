@@ -9,7 +9,7 @@ use crate::Address;
 pub(super) struct Upper([u32; 3]);
 
 impl Upper {
-    /// Of no address.
+    /// Upper bits of no address.
     pub(super) const NOTHING: Self = Self([0; 3]);
 
     /// An address's.

@@ -5,7 +5,7 @@ use super::{
     addresses::{Upper, short},
     secrets::{HashKeys, folded},
 };
-use crate::flow::{Flow, is};
+use crate::flow::{Flow, flags};
 
 /// What is hashed of a flow's tuple.
 #[derive(Clone, Copy)]
@@ -15,17 +15,17 @@ pub(super) struct Key {
     pub(super) remote: u32,
     pub(super) local_port: u16,
     pub(super) remote_port: u16,
-    /// Of `is::UDP` and `is::V6`.
+    /// Bits `flags::UDP` and `flags::V6` of the flow's flags.
     pub(super) kind: u32,
 }
 
 /// What of a flow's flags is in its key.
-pub(super) const KIND: u32 = is::UDP | is::V6;
+pub(super) const KIND: u32 = flags::UDP | flags::V6;
 
 /// The kind of flows of a protocol and a family.
 #[inline(always)]
 pub(super) fn kind(udp: bool, v6: bool) -> u32 {
-    (if udp { is::UDP } else { 0 }) | if v6 { is::V6 } else { 0 }
+    (if udp { flags::UDP } else { 0 }) | if v6 { flags::V6 } else { 0 }
 }
 
 /// Two addresses as one number: where they lie side by side, as in flows and in headers, they are read and compared at once.
@@ -48,7 +48,7 @@ impl Key {
         Self { local, remote, local_port: tuple.local_port, remote_port: tuple.remote_port, kind }
     }
 
-    /// The same of addresses that are known to be of IPv6.
+    /// The key of a tuple of IPv6 addresses.
     #[inline(always)]
     pub(super) fn of_v6(tuple: &Tuple, udp: bool, keys: &HashKeys) -> Self {
         let [local, remote] =
@@ -61,7 +61,7 @@ impl Key {
     pub(super) fn of_flow(flow: &Flow, beside: Option<&[Upper; 2]>, keys: &HashKeys) -> Self {
         let kind = flow.flags & KIND;
         let (local, remote) = match beside {
-            Some([local, remote]) if kind & is::V6 != 0 => {
+            Some([local, remote]) if kind & flags::V6 != 0 => {
                 (local.short(flow.local, keys), remote.short(flow.remote, keys))
             }
             _ => (flow.local, flow.remote),
@@ -87,7 +87,7 @@ impl Key {
 }
 
 /// A flow that was looked up: by what, and where it is if it is here.
-pub(super) struct Wanted {
+pub(super) struct Lookup {
     pub(super) tuple: Tuple,
     pub(super) hash: u32,
     pub(super) index: Option<u32>,

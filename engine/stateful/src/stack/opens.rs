@@ -8,7 +8,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::{NotOpened, Opening, Stack};
-use crate::{Address, Instruction, Scenario, flow::is, random, slab::NONE, wheel};
+use crate::{Address, Instruction, Scenario, flow::flags, random, slab::NONE, wheel};
 
 /// What is known beside a flow.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ impl Request {
     }
 }
 
-/// Of a worker whose programs open connections.
+/// State of a worker's programs that open connections.
 #[derive(Debug)]
 pub(super) struct Opens {
     links: Box<[Link]>,
@@ -150,17 +150,18 @@ impl Stack {
         let opens = self.opens.as_mut().expect("there is one where programs open connections");
         let flow = &mut self.flows[index];
         let soon = wheel::tick_at(self.now.ns).wrapping_add(1);
-        if !flow.has(is::INSTRUCTION_STARTED) {
+        if !flow.has(flags::INSTRUCTION_STARTED) {
             let named = Some(opens.links[index as usize].next).filter(|next| *next != NONE);
             let seed = self.sides[usize::from(flow.side)].seed ^ random::mix(flow.number);
             let bits = random::nth(seed, self.now.ns ^ u64::from(flow.pc));
             match template.or(named.map(|name| opens.drawn(name, bits))) {
-                Some(template) if opens.request(index, template) => flow.set(is::INSTRUCTION_STARTED),
+                Some(template) if opens.request(index, template) => flow.set(flags::INSTRUCTION_STARTED),
                 // It asks again.
-                Some(_) => (flow.program_at, flow.flags) = (soon, flow.flags | is::PROGRAM_WAITS),
+                Some(_) => (flow.program_at, flow.flags) = (soon, flow.flags | flags::PROGRAM_WAITS),
                 // Others have their turn first.
                 None => {
-                    (flow.program_at, flow.flags) = (soon, flow.flags | is::INSTRUCTION_STARTED | is::PROGRAM_WAITS)
+                    (flow.program_at, flow.flags) =
+                        (soon, flow.flags | flags::INSTRUCTION_STARTED | flags::PROGRAM_WAITS)
                 }
             }
             return false;
@@ -168,7 +169,7 @@ impl Stack {
         if opens.waits(index) {
             return false;
         }
-        flow.clear(is::INSTRUCTION_STARTED | is::PROGRAM_WAITS);
+        flow.clear(flags::INSTRUCTION_STARTED | flags::PROGRAM_WAITS);
         flow.pc += 1;
         true
     }
@@ -251,7 +252,7 @@ impl Stack {
     fn wake(&mut self, index: u32) {
         let flow = &mut self.flows[index];
         flow.program_at = wheel::tick_at(self.now.ns).wrapping_add(1);
-        flow.set(is::PROGRAM_WAITS);
+        flow.set(flags::PROGRAM_WAITS);
         self.settle_open(index);
     }
 }

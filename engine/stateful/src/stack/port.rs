@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
     Address,
-    packet::{Below, Head, Packet},
+    packet::{LowerHeaders, Packet, SegmentHeader},
 };
 
 /// A port of the engine as flows need it.
@@ -40,7 +40,7 @@ pub struct MovedRouter {
     pub v6: bool,
     /// Its MAC.
     pub mac: [u8; 6],
-    /// Those that it had before.
+    /// MACs that the router had before.
     pub former: Box<[[u8; 6]]>,
 }
 
@@ -148,8 +148,8 @@ impl Port {
 /// A segment that belongs to no flow, to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
-    pub(super) below: Below,
-    pub(super) head: Head,
+    pub(super) below: LowerHeaders,
+    pub(super) head: SegmentHeader,
     /// Its template's side, for the counters.
     pub(super) side: usize,
 }

@@ -3,19 +3,19 @@
 use super::{Stack, Tuple, side_of};
 use crate::{
     Address, Protocol,
-    application::{Left, Machine},
+    application::{Machine, Transition},
     counters::Count,
-    flow::{State, is},
+    flow::{State, flags},
     tcp::Context,
 };
 
 impl Stack {
-    /// Lets a flow's program go on.
+    /// Executes a flow's program as far as it goes.
     pub(super) fn go_on(&mut self, index: u32) {
         loop {
             let flow = &mut self.flows[index];
             let side = &self.sides[usize::from(flow.side)];
-            if flow.has(is::PROGRAM_ENDED) || flow.waits_for_more(&side.program) {
+            if flow.has(flags::PROGRAM_ENDED) || flow.waits_for_more(&side.program) {
                 return;
             }
             let variables: &mut [i64] = match self.variables_each {
@@ -40,18 +40,18 @@ impl Stack {
             let waited = flow.pc == 0;
             let next = flow.go_on(&mut machine, &mut cx);
             // Over UDP it is not its program that shows that.
-            if waited && flow.pc > 0 && !flow.has(is::UDP) {
+            if waited && flow.pc > 0 && !flow.has(flags::UDP) {
                 self.is_found(index);
             }
             let goes_on = match next {
                 None => return,
-                Some(Left::Switch(to)) => {
-                    self.flows[index].clear(is::INSTRUCTION_STARTED);
+                Some(Transition::Switch(to)) => {
+                    self.flows[index].clear(flags::INSTRUCTION_STARTED);
                     self.switch(index, to as usize);
                     true
                 }
-                Some(Left::Open(template)) => self.open_another(index, template),
-                Some(Left::Name) => self.name_next(index),
+                Some(Transition::Open(template)) => self.open_another(index, template),
+                Some(Transition::Name) => self.name_next(index),
             };
             if !goes_on {
                 return;
@@ -65,7 +65,7 @@ impl Stack {
         let flow = &mut self.flows[index];
         let new = flow.is_new();
         let from = &self.sides[usize::from(flow.side)].counters;
-        flow.side = side_of(next, flow.has(is::CLIENT)) as u16;
+        flow.side = side_of(next, flow.has(flags::CLIENT)) as u16;
         let to = &self.sides[usize::from(flow.side)].counters;
         flow.pc = u16::from(self.scenario.templates[next].protocol == Protocol::Tcp);
         let found = new && !flow.is_new();
@@ -86,8 +86,8 @@ impl Stack {
         let flow = &self.flows[index];
         // They may come with the handshake's last segment: until that is read, the SYN counts as queued.
         let untouched = flow.state == State::SynReceived || flow.queued() == 0;
-        let waits = flow.received == 0 && untouched && flow.pc <= 1 && !flow.has(is::INSTRUCTION_STARTED);
-        if flow.has(is::CLIENT) || !waits {
+        let waits = flow.received == 0 && untouched && flow.pc <= 1 && !flow.has(flags::INSTRUCTION_STARTED);
+        if flow.has(flags::CLIENT) || !waits {
             return true;
         }
         let Some(template) = self.server_for(port, &self.tuple_of(index), Protocol::Tcp, Some(first_bytes)) else {

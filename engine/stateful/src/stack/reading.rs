@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Segments of flows whose programs wait for the end of a message: what they bring is looked through as it is taken in.
 use super::Stack;
-use crate::{application::reader::Readers, counters::Count, flow::is, packet::Segment};
+use crate::{application::reader::Readers, counters::Count, flow::flags, packet::Segment};
 
 impl Stack {
     /// A segment of a flow arrives. It is looked through if there are readers. Whether the flow's program may go on.
@@ -16,7 +16,7 @@ impl Stack {
             // As if the rest had been lost; what it acknowledges holds.
             cx.counters.one(Count::OutOfOrderDropped);
             let progress = flow.input_some(s, ecn, room, &mut cx, backlogs);
-            flow.set(is::ACK_NOW | is::OUTPUT);
+            flow.set(flags::ACK_NOW | flags::OUTPUT);
             progress
         };
         if let Some(readers) = &mut self.readers {

@@ -8,17 +8,18 @@ use spate_net::{
 
 use super::{
     ANSWERS, Stack, Tuple, is_client,
-    key::{Key, Wanted, kind},
+    key::{Key, Lookup, kind},
     port::Answer,
     side_of,
 };
 use crate::{
     Protocol,
     counters::Count,
-    flow::{State, is, seq_before},
-    offload::Finish,
+    flow::{State, flags, seq_before},
+    offload::OffloadRequest,
     packet::{
-        Below, Content, Datagram, Ends, Error, Head, Packet, Plain, Reject, Segment, destination, echo_request, flag,
+        Content, Datagram, Endpoints, Error, FastPathPacket, LowerHeaders, Packet, Reject, Segment, SegmentHeader,
+        destination, echo_request, flag,
     },
     tcp::Instant,
 };
@@ -29,12 +30,12 @@ pub struct Hints<'a> {
     /// The port's device has verified the checksum of the TCP segment that is in it.
     pub verified: bool,
     /// What [`Stack::look_ahead`] gave for it.
-    pub ahead: Option<&'a Ahead>,
+    pub ahead: Option<&'a Prefetched>,
 }
 
 /// What is found of a frame before its turn to be received: it holds however many others are received in between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ahead {
+pub struct Prefetched {
     hash: u32,
     /// The slot of the flow that the frame most likely is of; none may have it any more, or another flow.
     index: u32,
@@ -43,18 +44,18 @@ pub struct Ahead {
 /// Outcome of demultiplexing one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// It was for a flow, or for an address of the scenario.
+    /// The frame was for a flow, or for an address of the scenario.
     Taken,
-    /// It is none of the scenario's.
+    /// The frame is for no address of the scenario.
     Foreign,
     /// Its destination MAC is neither the port's nor that of the client whose address it has: nothing was done with it.
     OtherMac,
-    /// It is of a client's flow, or about any flow of ours, that another worker may have: nothing was done with it.
+    /// The frame is of a client's flow, or about any flow of this engine, that another worker may have: nothing was done with it.
     Elsewhere,
 }
 
 impl Tuple {
-    /// That of a packet with these ports as its receiver sees it: local is the packet's destination.
+    /// The 5-tuple of a packet with these ports as its receiver sees it: local is the packet's destination.
     #[inline]
     fn of(packet: &Packet<'_>, source_port: u16, destination_port: u16) -> Self {
         Self {
@@ -75,10 +76,10 @@ impl Stack {
 
     /// Frames are about to be received: what finds their flows, and the flows, is fetched for all at once. Gives what it finds of each.
     #[inline]
-    pub fn look_ahead<'a>(&self, frames: impl Iterator<Item = &'a [u8]>, found: &mut [Ahead]) {
+    pub fn look_ahead<'a>(&self, frames: impl Iterator<Item = &'a [u8]>, found: &mut [Prefetched]) {
         let keys = &self.secrets.hash;
         let mut count = 0;
-        for (frame, Ahead { hash, .. }) in frames.zip(found.iter_mut()) {
+        for (frame, Prefetched { hash, .. }) in frames.zip(found.iter_mut()) {
             *hash = fast::ends::<V4>(frame).map_or(0, |(Bits(source), Bits(destination), ports, udp)| {
                 let (remote_port, local_port) = ((ports >> 16) as u16, ports as u16);
                 Key { local: destination, remote: source, local_port, remote_port, kind: kind(udp, false) }.hash(keys)
@@ -92,7 +93,7 @@ impl Stack {
             self.table.fetch(*hash);
             count += 1;
         }
-        for Ahead { hash, index } in &mut found[..count] {
+        for Prefetched { hash, index } in &mut found[..count] {
             *index = self.table.first(*hash);
             if let Some(flow) = self.flows.get(*index) {
                 fetch(flow);
@@ -122,7 +123,7 @@ impl Stack {
     /// A frame arrives that is none of IPv6. With `PREDICTS`, most are segments that header prediction takes.
     #[inline(never)]
     fn receive_v4<const PREDICTS: bool>(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
-        let Some(plain) = Plain::<V4, Segment<'_>>::read(frame, hints.verified) else {
+        let Some(plain) = FastPathPacket::<V4, Segment<'_>>::read(frame, hints.verified) else {
             return self.receive_other::<V4>(port, frame, hints);
         };
         let key = Key {
@@ -142,7 +143,7 @@ impl Stack {
     /// The same of IPv6.
     #[inline(never)]
     fn receive_v6<const PREDICTS: bool>(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
-        let Some(plain) = Plain::<V6, Segment<'_>>::read(frame, hints.verified) else {
+        let Some(plain) = FastPathPacket::<V6, Segment<'_>>::read(frame, hints.verified) else {
             return self.receive_other::<V6>(port, frame, hints);
         };
         let (s, kind) = (&plain.content, kind(false, true));
@@ -159,7 +160,7 @@ impl Stack {
         &mut self,
         port: usize,
         frame: &[u8],
-        plain: &Plain<F, Segment<'_>>,
+        plain: &FastPathPacket<F, Segment<'_>>,
         (hash, index): (u32, Option<u32>),
     ) -> Received {
         if !PREDICTS {
@@ -174,7 +175,7 @@ impl Stack {
     /// As `receive_found`, of a frame that is read again: so a segment that is predicted stays in registers, and is never in memory.
     #[inline(never)]
     fn receive_again<F: Family>(&mut self, port: usize, frame: &[u8], found: (u32, Option<u32>)) -> Received {
-        match Plain::<F, Segment<'_>>::read(frame, true) {
+        match FastPathPacket::<F, Segment<'_>>::read(frame, true) {
             Some(plain) => self.receive_found(port, frame, &plain, found),
             None => self.receive_any(port, frame, true),
         }
@@ -186,7 +187,7 @@ impl Stack {
         &mut self,
         port: usize,
         frame: &[u8],
-        plain: &Plain<F, Segment<'_>>,
+        plain: &FastPathPacket<F, Segment<'_>>,
         (hash, index): (u32, Option<u32>),
     ) -> Received {
         let s = &plain.content;
@@ -199,14 +200,14 @@ impl Stack {
     /// As `receive_v4` and `receive_v6`, of what is no plain segment: most of it is plain all the same.
     #[inline(never)]
     fn receive_other<F: Family>(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
-        let Some(plain) = Plain::<F, Datagram<'_>>::read_udp(frame) else {
+        let Some(plain) = FastPathPacket::<F, Datagram<'_>>::read_udp(frame) else {
             return self.receive_any(port, frame, hints.verified);
         };
         let (packet, d) = (plain.packet(frame, Content::Udp(plain.content)), &plain.content);
         let tuple = Tuple::of(&packet, d.source_port, d.destination_port);
         let (hash, kind) = (self.hash_of(&tuple, true, hints), kind(true, tuple.local.is_v6()));
         let index = self.find_hinted(hash, hints, |index| self.is_between(index, &tuple, kind));
-        self.receive_udp(port, &packet, d, &Wanted { tuple, hash, index })
+        self.receive_udp(port, &packet, d, &Lookup { tuple, hash, index })
     }
 
     /// What finds the flow between these, which may be known of the frame.
@@ -221,7 +222,7 @@ impl Stack {
     /// The flow of a frame with this hash that `is` says it is: most often that which was found ahead.
     #[inline(always)]
     fn find_hinted(&self, hash: u32, hints: Hints<'_>, is: impl Fn(u32) -> bool) -> Option<u32> {
-        if let Some(&Ahead { index, .. }) = hints.ahead
+        if let Some(&Prefetched { index, .. }) = hints.ahead
             // One that has ended may be in no table any more.
             && self.flows.get(index).is_some_and(|flow| flow.state != State::Closed)
             && is(index)
@@ -264,11 +265,11 @@ impl Stack {
         self.now = Instant { ns: now_ns };
         let packet = match Packet::read(frame) {
             Ok(packet) => packet,
-            Err(why) => return (self.receive_broken(port, frame, why), false),
+            Err(why) => return (self.receive_malformed(port, frame, why), false),
         };
         let wanted = self.look_up(&packet);
         let is_error = matches!(packet.content, Content::Icmp(_));
-        let of_client = !is_error && wanted.index.is_some_and(|index| self.flows[index].has(is::CLIENT));
+        let of_client = !is_error && wanted.index.is_some_and(|index| self.flows[index].has(flags::CLIENT));
         (self.receive_packet(port, frame, &packet, &wanted), of_client)
     }
 
@@ -276,7 +277,7 @@ impl Stack {
     fn receive_any(&mut self, port: usize, frame: &[u8], verified: bool) -> Received {
         let packet = match Packet::read_marked(frame, verified) {
             Ok(packet) => packet,
-            Err(why) => return self.receive_broken(port, frame, why),
+            Err(why) => return self.receive_malformed(port, frame, why),
         };
         let wanted = self.look_up(&packet);
         self.receive_packet(port, frame, &packet, &wanted)
@@ -284,7 +285,7 @@ impl Stack {
 
     /// The flow that a packet is of, or that an ICMP error is about.
     #[inline(always)]
-    fn look_up(&self, packet: &Packet<'_>) -> Wanted {
+    fn look_up(&self, packet: &Packet<'_>) -> Lookup {
         let (tuple, udp) = match &packet.content {
             Content::Tcp(segment) => (Tuple::of(packet, segment.source_port, segment.destination_port), false),
             Content::Udp(datagram) => (Tuple::of(packet, datagram.source_port, datagram.destination_port), true),
@@ -300,11 +301,11 @@ impl Stack {
             }
         };
         let hash = self.hash_of(&tuple, udp, Hints::default());
-        Wanted { tuple, hash, index: self.find(&tuple, udp, hash) }
+        Lookup { tuple, hash, index: self.find(&tuple, udp, hash) }
     }
 
     #[inline(always)]
-    fn receive_packet(&mut self, port: usize, frame: &[u8], packet: &Packet<'_>, wanted: &Wanted) -> Received {
+    fn receive_packet(&mut self, port: usize, frame: &[u8], packet: &Packet<'_>, wanted: &Lookup) -> Received {
         match (&packet.content, wanted.index) {
             (Content::Tcp(segment), Some(index)) => self.receive_known(port, index, frame, segment, packet.ecn),
             (Content::Tcp(segment), None) => self.receive_unknown(port, packet, *segment, wanted.hash),
@@ -315,7 +316,7 @@ impl Stack {
 
     /// What cannot be read is counted where the address is that it is for.
     #[cold]
-    fn receive_broken(&mut self, port: usize, frame: &[u8], why: Reject) -> Received {
+    fn receive_malformed(&mut self, port: usize, frame: &[u8], why: Reject) -> Received {
         let count = match why {
             Reject::Other => return self.receive_other_protocol(port, frame),
             Reject::Checksum => Count::BadChecksums,
@@ -366,7 +367,7 @@ impl Stack {
         if !flow.input_if_predicted(s, ecn, &mut cx, backlogs) {
             return false;
         }
-        if !flow.has(is::PROGRAM_ENDED) {
+        if !flow.has(flags::PROGRAM_ENDED) {
             self.go_on(index);
         }
         self.settle(index);
@@ -385,20 +386,20 @@ impl Stack {
             self.flows[index].state = State::Closed;
             self.settle(index);
             // One that is still in the queue is removed then.
-            if self.flows[index].has(is::READY) {
+            if self.flows[index].has(flags::READY) {
                 return Received::Taken;
             }
             return self.receive_any(port, frame, false);
         }
-        if flow.is_stranger(s) {
-            return self.receive_strange(port, index, frame, *s);
+        if flow.is_out_of_window(s) {
+            return self.receive_out_of_window(port, index, frame, *s);
         }
         if self.looks_into {
-            self.input_looked_into(index, port, *s, ecn);
+            self.input_with_reader(index, port, *s, ecn);
             return Received::Taken;
         }
         let (flow, mut cx, backlogs) = self.parts(index);
-        if flow.input(s, ecn, &mut cx, backlogs) && !flow.has(is::PROGRAM_ENDED) {
+        if flow.input(s, ecn, &mut cx, backlogs) && !flow.has(flags::PROGRAM_ENDED) {
             self.go_on(index);
         }
         self.settle(index);
@@ -407,18 +408,18 @@ impl Stack {
 
     /// A segment of a flow arrives where more is done with segments than TCP does.
     #[inline(never)]
-    fn input_looked_into(&mut self, index: u32, port: usize, s: Segment<'_>, ecn: u8) {
+    fn input_with_reader(&mut self, index: u32, port: usize, s: Segment<'_>, ecn: u8) {
         self.note_before(index);
         let next = !s.payload.is_empty() && s.seq == self.flows[index].rcv_nxt;
         let chosen = !(self.first_bytes_choose && next) || self.choose(index, port, s.payload);
-        if chosen && self.input_and_read(index, &s, ecn) && !self.flows[index].has(is::PROGRAM_ENDED) {
+        if chosen && self.input_and_read(index, &s, ecn) && !self.flows[index].has(flags::PROGRAM_ENDED) {
             self.go_on(index);
         }
         self.settle(index);
     }
 
     #[cold]
-    fn receive_strange(&mut self, port: usize, index: u32, frame: &[u8], s: Segment<'_>) -> Received {
+    fn receive_out_of_window(&mut self, port: usize, index: u32, frame: &[u8], s: Segment<'_>) -> Received {
         let side = usize::from(self.flows[index].side);
         self.sides[side].counters.received(self.now.ns);
         self.sides[side].counters.one(Count::AcksOfUnsent);
@@ -432,10 +433,10 @@ impl Stack {
     fn may_be_reused(&self, index: u32, s: Segment<'_>) -> bool {
         let flow = &self.flows[index];
         let newer = match s.timestamps() {
-            Some((value, _)) if flow.has(is::TIMESTAMPS) => seq_before(flow.ts_recent, value),
+            Some((value, _)) if flow.has(flags::TIMESTAMPS) => seq_before(flow.ts_recent, value),
             _ => false,
         };
-        !flow.has(is::CLIENT) && (newer || seq_before(flow.rcv_nxt, s.seq))
+        !flow.has(flags::CLIENT) && (newer || seq_before(flow.rcv_nxt, s.seq))
     }
 
     fn receive_unknown(&mut self, port: usize, packet: &Packet<'_>, s: Segment<'_>, hash: u32) -> Received {
@@ -480,20 +481,20 @@ impl Stack {
         } else {
             None
         };
-        let below = Below {
+        let below = LowerHeaders {
             macs: macs(self.ports[port].back_to(packet), own.unwrap_or(self.ports[port].link.mac)),
-            ends: Ends::of(packet.destination, packet.source),
+            ends: Endpoints::of(packet.destination, packet.source),
             tos: 0,
             ttl: self.sides[side].tunables.ttl,
             id: 0,
-            finish: Finish::Nothing,
+            finish: OffloadRequest::Nothing,
         };
         let (seq, ack, flags) = if s.has(flag::ACK) {
             (s.ack, 0, flag::RST)
         } else {
             (0, s.seq.wrapping_add(s.len()), flag::RST | flag::ACK)
         };
-        let head = Head {
+        let head = SegmentHeader {
             source_port: s.destination_port,
             destination_port: s.source_port,
             seq,
@@ -506,8 +507,8 @@ impl Stack {
     }
 
     #[inline(always)]
-    fn receive_udp(&mut self, port: usize, packet: &Packet<'_>, d: &Datagram<'_>, wanted: &Wanted) -> Received {
-        let &Wanted { tuple, hash, index } = wanted;
+    fn receive_udp(&mut self, port: usize, packet: &Packet<'_>, d: &Datagram<'_>, wanted: &Lookup) -> Received {
+        let &Lookup { tuple, hash, index } = wanted;
         let index = match index {
             Some(index) => index,
             None if !self.ports[port].may_be_source(packet.source) => return Received::Foreign,
@@ -539,8 +540,8 @@ impl Stack {
         self.answered(index);
         let (flow, mut cx, _) = self.parts(index);
         flow.datagram(d.payload.len(), &mut cx);
-        if flow.has(is::CLIENT | is::SILENT) {
-            flow.clear(is::SILENT);
+        if flow.has(flags::CLIENT | flags::SILENT) {
+            flow.clear(flags::SILENT);
             self.is_found(index);
         }
         self.go_on(index);
@@ -548,7 +549,7 @@ impl Stack {
         Received::Taken
     }
 
-    fn receive_icmp_error(&mut self, port: usize, error: &Error, wanted: &Wanted) -> Received {
+    fn receive_icmp_error(&mut self, port: usize, error: &Error, wanted: &Lookup) -> Received {
         let Some(index) = wanted.index else {
             let ours = self.shared && self.owner(port, wanted.tuple.local).is_some();
             return if ours { Received::Elsewhere } else { Received::Foreign };

@@ -3,7 +3,7 @@
 use super::{Key, Stack, Tuple, secrets::HashKeys};
 use crate::{
     counters::Count,
-    flow::{State, is},
+    flow::{State, flags},
     records::{Ended, Recorder, Records},
     slab::NONE,
 };
@@ -16,9 +16,9 @@ impl Stack {
     }
 
     /// Whether flows that end from now on are cut off.
-    pub(super) fn note_cutting(&mut self, cutting: bool) {
+    pub(super) fn note_aborting(&mut self, aborting: bool) {
         if let Some(records) = &mut self.records {
-            records.set_cutting(cutting);
+            records.set_aborting(aborting);
         }
     }
 
@@ -59,7 +59,7 @@ impl Stack {
     fn before(&mut self, index: u32) {
         let side = usize::from(self.flows[index].side);
         let Some(records) = &mut self.records else { return };
-        records.before(self.flows[index].has(is::UDP), &self.sides[side].counters);
+        records.before(self.flows[index].has(flags::UDP), &self.sides[side].counters);
         self.works_for = index;
     }
 
@@ -70,7 +70,7 @@ impl Stack {
         let Some(records) = &mut self.records else { return };
         let flow = &self.flows[index];
         let established = !matches!(flow.state, State::Closed | State::SynSent | State::SynReceived);
-        records.after(index, flow.has(is::UDP), established, &self.sides[side].counters, self.now.ns);
+        records.after(index, flow.has(flags::UDP), established, &self.sides[side].counters, self.now.ns);
     }
 
     /// A flow has ended.
@@ -90,10 +90,10 @@ impl Stack {
             tuple,
             number: flow.number,
             template: flow.template() as u16,
-            client: flow.has(is::CLIENT),
-            udp: flow.has(is::UDP),
-            peer_closed: flow.has(is::FIN_RECEIVED),
-            round_trip_ns: if flow.has(is::UDP) { 0 } else { u64::from(flow.srtt) << 10 },
+            client: flow.has(flags::CLIENT),
+            udp: flow.has(flags::UDP),
+            peer_closed: flow.has(flags::FIN_RECEIVED),
+            round_trip_ns: if flow.has(flags::UDP) { 0 } else { u64::from(flow.srtt) << 10 },
         };
         let counters = &self.sides[side].counters;
         if !records.end(index, &ended, counters, self.now.ns) {

@@ -3,7 +3,7 @@
 //!
 //! A flow that loses a message is measured too long from there on: its replies answer earlier messages.
 use super::Stack;
-use crate::{Scenario, flow::is};
+use crate::{Scenario, flow::flags};
 
 /// Messages without a reply whose times are held; those sent while this many are, are not measured.
 const HELD: usize = 8;
@@ -19,7 +19,7 @@ pub(super) struct Unanswered {
 }
 
 impl Unanswered {
-    /// Nothing was sent.
+    /// No message was sent.
     pub(super) const NONE: Self = Self { times: [0; HELD], numbers: [u32::MAX; HELD], sent: 0, answered: 0 };
 
     /// This many messages were sent.
@@ -49,7 +49,7 @@ fn measures(scenario: &Scenario) -> bool {
 }
 
 /// For this many flows; none if no template measures.
-pub(super) fn places(scenario: &Scenario, flows: usize) -> Option<Box<[Unanswered]>> {
+pub(super) fn slots(scenario: &Scenario, flows: usize) -> Option<Box<[Unanswered]>> {
     measures(scenario).then(|| vec![Unanswered::NONE; flows].into())
 }
 
@@ -63,7 +63,7 @@ impl Stack {
     #[inline]
     pub(super) fn answered(&mut self, index: u32) {
         let Some(replies) = &mut self.replies else { return };
-        if self.flows[index].has(is::CLIENT)
+        if self.flows[index].has(flags::CLIENT)
             && let Some(ns) = replies[index as usize].answered(self.now.ns)
         {
             self.side(index).counters.round_trip(ns);

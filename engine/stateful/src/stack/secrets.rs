@@ -10,14 +10,14 @@ use super::Tuple;
 /// Keys of the hash of a flow's tuple.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HashKeys {
-    /// Of addresses, and of ports.
+    /// Keys of addresses, and of ports.
     pub(super) tuple: [u64; 2],
-    /// Of the upper bits of IPv6 addresses.
+    /// Keys of the upper bits of IPv6 addresses.
     pub(super) upper: [u64; 2],
 }
 
 impl HashKeys {
-    /// The same for all, at both ends of a flow: what decides which flows are recorded.
+    /// Keys that are the same for all, at both ends of a flow: by their hash it is decided which flows are recorded.
     pub(super) const COMMON: Self = Self {
         tuple: [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03],
         upper: [0x2545_f491_4f6c_dd1d, 0x9fb2_1c65_1e98_df25],
@@ -35,7 +35,7 @@ pub(super) fn folded(a: u64, b: u64) -> u64 {
 #[derive(Debug)]
 pub(super) struct Secrets {
     pub(super) hash: HashKeys,
-    /// Of challenges.
+    /// Seed of the rate limit of challenge ACKs.
     pub(super) challenges: u64,
     /// A pseudo-random function of a connection's endpoints (RFC 6528 section 3).
     sequence: SipHasher13,

@@ -7,7 +7,7 @@ use super::{Tuple, is_client, side_of};
 use crate::{Address, Pool, Protocol, Scenario};
 
 /// Entries of all intervals together, at most: pools that overlap in very many ways are searched one after the other instead.
-const MOST_ENTRIES: usize = 1 << 20;
+const MAX_ENTRIES: usize = 1 << 20;
 
 /// What is known of a range of addresses: pool and side, sorted by side.
 type Entry = (u32, u32);
@@ -21,7 +21,7 @@ struct Intervals {
 }
 
 impl Intervals {
-    /// Of sides and pools.
+    /// The intervals of these pools and sides.
     fn new(pools: &[Pool], all: &BTreeSet<Entry>) -> Self {
         // What begins, and what has ended, at an address.
         let mut edges: BTreeMap<u128, (Vec<Entry>, Vec<Entry>)> = BTreeMap::new();
@@ -40,7 +40,7 @@ impl Intervals {
                 current.remove(entry);
             });
             current.extend(begin);
-            if entries.len() + current.len() > MOST_ENTRIES {
+            if entries.len() + current.len() > MAX_ENTRIES {
                 return Self { starts: [(Address(0), 0)].into(), entries: all.iter().copied().collect() };
             }
             starts.push((Address(start), entries.len() as u32));
@@ -49,7 +49,7 @@ impl Intervals {
         Self { starts: starts.into(), entries: entries.into() }
     }
 
-    /// Those at an address, by side.
+    /// The entries at an address, by side.
     #[inline]
     fn at(&self, address: Address) -> &[Entry] {
         let behind = self.starts.partition_point(|(start, _)| *start <= address);

@@ -5,19 +5,19 @@ use spate_arch::fetch;
 use super::{Stack, key::Key};
 use crate::{
     counters::Count,
-    flow::{Flow, State, is},
+    flow::{Flow, State, flags},
     slab::{NONE, Slab},
     tcp::Instant,
     time_wait,
-    wheel::{self, Link, Links},
+    wheel::{self, TimerNode, TimerNodes},
 };
 
-/// One that is being opened is looked at after so long: as soon as a lost segment would be noticed (see `arm_retransmit`).
+/// Interval at which a connection in its handshake is checked: a lost segment is noticed no later (see `arm_retransmit`).
 const HANDSHAKE_NS: u64 = 200_000_000;
 
-impl Links for Slab<Flow> {
+impl TimerNodes for Slab<Flow> {
     #[inline]
-    fn link(&mut self, index: u32) -> &mut Link {
+    fn link(&mut self, index: u32) -> &mut TimerNode {
         &mut self[index].link
     }
 }
@@ -29,7 +29,7 @@ impl Stack {
         let to = wheel::tick_at(now_ns);
         let mut happened = false;
         while let Some(index) = self.wheel.take_due(&mut self.flows, to) {
-            self.time_has_come(index);
+            self.expire(index);
             happened = true;
         }
         self.end_time_waits(to) || happened
@@ -56,7 +56,7 @@ impl Stack {
                     flow.state = State::Closed;
                     self.forget(entry.index);
                 } else {
-                    self.time_has_come(entry.index);
+                    self.expire(entry.index);
                 }
             }
             let (flows, uppers, table, keys) = (&self.flows, &self.uppers, &self.table, &self.secrets.hash);
@@ -72,13 +72,13 @@ impl Stack {
         }
     }
 
-    fn time_has_come(&mut self, index: u32) {
+    fn expire(&mut self, index: u32) {
         let tick = wheel::tick_at(self.now.ns);
         let flow = &self.flows[index];
         if flow.state == State::Closed {
             return;
         }
-        let program_waits = flow.has(is::PROGRAM_WAITS) && !wheel::before(tick, flow.program_at);
+        let program_waits = flow.has(flags::PROGRAM_WAITS) && !wheel::before(tick, flow.program_at);
         self.note_before(index);
         let (flow, mut cx, _) = self.parts(index);
         if flow.state == State::Datagrams {
@@ -88,8 +88,8 @@ impl Stack {
         }
         if program_waits {
             let flow = &mut self.flows[index];
-            if !flow.has(is::INSTRUCTION_STARTED) {
-                flow.clear(is::PROGRAM_WAITS);
+            if !flow.has(flags::INSTRUCTION_STARTED) {
+                flow.clear(flags::PROGRAM_WAITS);
             }
             self.go_on(index);
         }
@@ -120,7 +120,7 @@ impl Stack {
         }
     }
 
-    /// The same for one that is closed, or in TIME-WAIT.
+    /// Settles a flow that is closed, or in TIME-WAIT.
     #[inline(never)]
     fn settle_ended(&mut self, index: u32) {
         if !self.ends(index) && !self.ends_in_turn(index) {
@@ -128,12 +128,12 @@ impl Stack {
         }
     }
 
-    /// One that only waits for the end of TIME-WAIT leaves the wheel for the queue. False if there is more to it, or no room.
+    /// Moves a flow that only waits for the end of TIME-WAIT from the wheel to the queue. False if it waits for more, or there is no room.
     #[inline]
     fn ends_in_turn(&mut self, index: u32) -> bool {
         let flow = &self.flows[index];
         let at = flow.wait_at;
-        if flow.any(is::OWES) || flow.flags & is::TIMED_AT_ALL != is::WAITING {
+        if flow.any(flags::HAS_OUTPUT) || flow.flags & flags::TIMED_AT_ALL != flags::WAITING {
             return false;
         }
         if flow.link.is_elsewhere(at) {
@@ -142,7 +142,7 @@ impl Stack {
         let fits = self.time_waits.push(index, at);
         if fits {
             self.wheel.cancel(&mut self.flows, index);
-            self.flows[index].link = Link::elsewhere(at);
+            self.flows[index].link = TimerNode::elsewhere(at);
         }
         fits
     }
@@ -151,11 +151,11 @@ impl Stack {
     #[inline(always)]
     pub(super) fn settle_open(&mut self, index: u32) {
         let flow = &self.flows[index];
-        if flow.any(is::OWES) {
-            if !flow.has(is::READY) {
+        if flow.any(flags::HAS_OUTPUT) {
+            if !flow.has(flags::READY) {
                 self.enqueue(index);
             }
-        } else if flow.any(is::TIMED_AT_ALL) {
+        } else if flow.any(flags::TIMED_AT_ALL) {
             self.set_timer(index);
         }
     }
@@ -179,8 +179,8 @@ impl Stack {
     #[inline]
     fn ends(&mut self, index: u32) -> bool {
         let flow = &mut self.flows[index];
-        if flow.has(is::OPEN) {
-            flow.clear(is::OPEN);
+        if flow.has(flags::OPEN) {
+            flow.clear(flags::OPEN);
             let side = &self.sides[usize::from(flow.side)];
             side.counters.ended();
             side.counters.one(Count::FlowsClosed);
@@ -196,7 +196,7 @@ impl Stack {
         if flow.state == State::TimeWait {
             return false;
         }
-        if !flow.has(is::READY) {
+        if !flow.has(flags::READY) {
             self.forget(index);
         }
         true

@@ -6,17 +6,17 @@ use super::Stack;
 use crate::{
     Address,
     counters::Count,
-    flow::{State, is},
-    offload::Finish,
-    packet::{Below, Ends, Options, TCP_HEADER},
+    flow::{State, flags},
+    offload::OffloadRequest,
+    packet::{Endpoints, LowerHeaders, Options, TCP_HEADER},
     slab::NONE,
     tcp::{Context, Data, Instant, Output, SendOutcome, Sources},
 };
 
 /// What is left of frames for the device behind an output.
 #[inline]
-fn finish(out: &impl Output) -> Finish {
-    if out.leaves_checksums() { Finish::Checksums } else { Finish::Nothing }
+fn finish(out: &impl Output) -> OffloadRequest {
+    if out.offloads_checksums() { OffloadRequest::Checksums } else { OffloadRequest::Nothing }
 }
 
 impl Stack {
@@ -31,7 +31,7 @@ impl Stack {
     pub(super) fn enqueue(&mut self, index: u32) {
         let flow = &mut self.flows[index];
         let port = self.sides[usize::from(flow.side)].port;
-        flow.set(is::READY);
+        flow.set(flags::READY);
         debug_assert_eq!(flow.ready_next, NONE, "it is in no queue");
         let queue = &mut self.ports[port].ready;
         let tail = core::mem::replace(&mut queue.tail, index);
@@ -46,7 +46,7 @@ impl Stack {
     #[inline]
     pub(super) fn dequeue(&mut self, port: usize, index: u32) -> bool {
         let flow = &mut self.flows[index];
-        flow.clear(is::READY);
+        flow.clear(flags::READY);
         let (next, rests) = (core::mem::replace(&mut flow.ready_next, NONE), flow.rests());
         let queue = &mut self.ports[port].ready;
         debug_assert_eq!(queue.head, index);
@@ -64,7 +64,7 @@ impl Stack {
         while let Some(answer) = self.ports[port].answers.front() {
             let options = Options::default();
             let Some(frame) = out.frame(answer.below.len() + TCP_HEADER) else { return };
-            let below = Below { finish, ..answer.below };
+            let below = LowerHeaders { finish, ..answer.below };
             below.write_tcp(frame, &answer.head, &options, (0, 0));
             self.sides[answer.side].counters.one(Count::ResetsSent);
             self.sides[answer.side].counters.one(Count::StraysRefused);
@@ -77,12 +77,12 @@ impl Stack {
             // Each family has its own code, in which it is known.
             let outcome = if !flow.is_plain() {
                 self.turn_rare(index, mac, out)
-            } else if flow.has(is::V6) {
+            } else if flow.has(flags::V6) {
                 let [source, destination] = self.v6(index);
-                self.turn::<true>(index, mac, Ends::V6 { source, destination }, out)
+                self.turn::<true>(index, mac, Endpoints::V6 { source, destination }, out)
             } else {
                 let (source, destination) = (flow.local, flow.remote);
-                self.turn::<true>(index, mac, Ends::V4 { source, destination }, out)
+                self.turn::<true>(index, mac, Endpoints::V4 { source, destination }, out)
             };
             match outcome {
                 SendOutcome::NoRoom => return self.note_after(index),
@@ -91,7 +91,7 @@ impl Stack {
                     if !self.dequeue(port, index) {
                         self.settle(index);
                     }
-                    debug_assert!(outcome == SendOutcome::Done || self.flows[index].has(is::READY), "it has more");
+                    debug_assert!(outcome == SendOutcome::Done || self.flows[index].has(flags::READY), "it has more");
                 }
             }
         }
@@ -101,31 +101,37 @@ impl Stack {
     #[inline(never)]
     fn turn_rare(&mut self, index: u32, mac: [u8; 6], out: &mut impl Output) -> SendOutcome {
         let flow = &self.flows[index];
-        let ends = if flow.has(is::V6) {
+        let ends = if flow.has(flags::V6) {
             let [source, destination] = self.v6(index);
-            Ends::V6 { source, destination }
+            Endpoints::V6 { source, destination }
         } else {
-            Ends::V4 { source: flow.local, destination: flow.remote }
+            Endpoints::V4 { source: flow.local, destination: flow.remote }
         };
         self.turn::<false>(index, mac, ends, out)
     }
 
     /// A flow's turn to send, from the MAC of its port; with `PLAIN`, in the common case of `Flow::is_plain`.
     #[inline(always)]
-    fn turn<const PLAIN: bool>(&mut self, index: u32, mac: [u8; 6], ends: Ends, out: &mut impl Output) -> SendOutcome {
+    fn turn<const PLAIN: bool>(
+        &mut self,
+        index: u32,
+        mac: [u8; 6],
+        ends: Endpoints,
+        out: &mut impl Output,
+    ) -> SendOutcome {
         let flow = &mut self.flows[index];
         let side = &self.sides[usize::from(flow.side)];
         let mut source = mac;
         if side.own_macs {
             let client = match ends {
-                Ends::V4 { source, .. } => Address::v4(source),
-                Ends::V6 { source, .. } => source,
+                Endpoints::V4 { source, .. } => Address::v4(source),
+                Endpoints::V6 { source, .. } => source,
             };
             if let Some(own) = self.found.own_mac(&self.scenario.pools, flow.template(), client) {
                 source = own;
             }
         }
-        let below = Below {
+        let below = LowerHeaders {
             macs: macs(flow.remote_mac, source),
             ends,
             tos: side.tunables.tos,
@@ -152,8 +158,8 @@ impl Stack {
             if let Some(replies) = &mut self.replies {
                 replies[index as usize].sent(sent, self.now.ns);
             }
-            if sent > 0 && !flow.has(is::CLIENT) && flow.has(is::SILENT) {
-                flow.clear(is::SILENT);
+            if sent > 0 && !flow.has(flags::CLIENT) && flow.has(flags::SILENT) {
+                flow.clear(flags::SILENT);
                 self.is_found(index);
             }
             let flow = &self.flows[index];

@@ -2,7 +2,7 @@
 //! The congestion window: slow start and NewReno (RFC 5681), CUBIC (RFC 9438).
 use super::{Context, Instant};
 use crate::{
-    flow::{Flow, is},
+    flow::{Flow, flags},
     scenario::{CongestionControl, Tunables},
 };
 
@@ -24,7 +24,7 @@ impl Flow {
         if self.cwnd < self.ssthresh {
             // By all that was acknowledged, as peers that acknowledge many segments at once would slow it down (RFC 3465
             // with L without bound, as Linux).
-            // Not beyond the threshold at once, which after a time-out an acknowledgement of much would.
+            // Not beyond the threshold at once, which after a timeout an acknowledgement of much would.
             self.cwnd = self.cwnd.saturating_add(acked).min(self.ssthresh.saturating_add(mss));
             return;
         }
@@ -72,7 +72,7 @@ impl Flow {
         let mss = u32::from(self.mss);
         // Of the window, if it was what limited us: of a flight that one acknowledgement has just made small, little would be
         // left (RFC 9438 section 4.6 lets it be either).
-        let flight = if self.has(is::LIMITED) { self.cwnd } else { self.cwnd.min(flight.max(mss)) };
+        let flight = if self.has(flags::LIMITED) { self.cwnd } else { self.cwnd.min(flight.max(mss)) };
         let to = match cx.tunables.congestion_control {
             CongestionControl::NewReno => flight / 2,
             CongestionControl::Cubic => {

@@ -3,7 +3,7 @@
 use super::{Context, Instant, NOT_SCALED, Recovery, scale_of};
 use crate::{
     counters::Count,
-    flow::{Flow, State, is, seq_before, seq_max},
+    flow::{Flow, State, flags, seq_before, seq_max},
     packet::{Segment, flag},
     sending::Backlog,
     slab::{NONE, Slab},
@@ -28,12 +28,12 @@ impl Flow {
         self.agree(s, cx);
         let offers = s.has(flag::ECE) && s.has(flag::CWR);
         if offers && cx.tunables.ecn {
-            self.set(is::ECN);
+            self.set(flags::ECN);
         }
         self.snd_wnd = u32::from(s.window);
         (self.snd_wl1, self.snd_wl2) = (s.seq, self.snd_una);
         self.rtt_seq = isn;
-        self.set(is::OUTPUT | is::TIMED);
+        self.set(flags::OUTPUT | flags::TIMED);
         cx.one(Count::FlowsAccepted);
         cx.counters.received(cx.now.ns);
     }
@@ -41,15 +41,15 @@ impl Flow {
     /// Takes in what a SYN offers.
     fn agree(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) {
         let (offers, tunables) = (s.offers(), cx.tunables);
-        self.mss = offers.mss.unwrap_or(if self.has(is::V6) { 1220 } else { 536 }).max(64).min(tunables.mss);
+        self.mss = offers.mss.unwrap_or(if self.has(flags::V6) { 1220 } else { 536 }).max(64).min(tunables.mss);
         if tunables.timestamps
             && let Some((value, _)) = offers.timestamps
         {
-            self.set(is::TIMESTAMPS);
+            self.set(flags::TIMESTAMPS);
             (self.ts_recent, self.ts_recent_at) = (value, cx.now.minutes());
         }
         if tunables.sack && offers.sack_permitted {
-            self.set(is::SACK);
+            self.set(flags::SACK);
         }
         self.scales = match (tunables.window_scale, offers.window_scale) {
             (true, Some(scale)) => scale_of(tunables.receive_buffer) << 4 | scale,
@@ -62,7 +62,8 @@ impl Flow {
     /// recovery state.
     #[inline(always)]
     fn is_predicted(&self, s: &Segment<'_>, ecn: u8) -> bool {
-        const RARE: u32 = is::RECOVERY | is::LOSS | is::PROBED | is::PERSIST | is::FRTO | is::ECN | is::REORDER;
+        const RARE: u32 =
+            flags::RECOVERY | flags::LOSS | flags::PROBED | flags::PERSIST | flags::FRTO | flags::ECN | flags::REORDER;
         let usual = (State::SynReceived as u8..=State::LastAck as u8).contains(&(self.state as u8))
             && s.flags & !(flag::PSH | flag::FIN) == flag::ACK
             && s.seq == self.rcv_nxt
@@ -74,8 +75,8 @@ impl Flow {
             return false;
         }
         let stamped = match s.timestamps() {
-            Some((value, _)) => self.has(is::TIMESTAMPS) && !seq_before(value, self.ts_recent),
-            None => !self.any(is::TIMESTAMPS),
+            Some((value, _)) => self.has(flags::TIMESTAMPS) && !seq_before(value, self.ts_recent),
+            None => !self.any(flags::TIMESTAMPS),
         };
         stamped
             && s.len() <= self.rcv_adv.wrapping_sub(s.seq)
@@ -89,7 +90,7 @@ impl Flow {
     #[inline(always)]
     fn note_timestamp(&mut self, s: &Segment<'_>, cx: &Context<'_>) {
         if let Some((value, _)) = s.timestamps()
-            && self.has(is::TIMESTAMPS)
+            && self.has(flags::TIMESTAMPS)
             && !seq_before(self.ack_sent, s.seq)
             && (!seq_before(value, self.ts_recent) || self.has_stale_timestamp(cx.now))
         {
@@ -161,7 +162,7 @@ impl Flow {
         self.input_any(s, ecn, usize::MAX, cx, backlogs)
     }
 
-    /// The same, but no more than `most` bytes of what is new in the segment are taken in, as if the rest had been lost.
+    /// Takes a segment in, but no more than `most` bytes of what is new in it, as if the rest had been lost.
     pub fn input_some(
         &mut self,
         s: &Segment<'_>,
@@ -188,7 +189,7 @@ impl Flow {
             State::SynSent => return self.answered(s, cx),
             _ => {}
         }
-        if self.has(is::TIMESTAMPS) && !s.has(flag::RST) && !self.is_timely(s, cx) {
+        if self.has(flags::TIMESTAMPS) && !s.has(flag::RST) && !self.is_timely(s, cx) {
             return false;
         }
         let Some((seq, mut payload, mut fin)) = self.acceptable(s, cx) else { return false };
@@ -197,13 +198,13 @@ impl Flow {
             fin = false;
         }
         if s.has(flag::CWR) {
-            self.clear(is::ECHO);
+            self.clear(flags::ECHO);
         }
         // A segment with CWR may be marked itself (RFC 3168 section 6.1.3).
         if ecn == MARKED {
             cx.one(Count::CongestionMarks);
-            if self.has(is::ECN) {
-                self.set(is::ECHO);
+            if self.has(flags::ECN) {
+                self.set(flags::ECHO);
             }
         }
         if s.has(flag::RST) {
@@ -240,7 +241,7 @@ impl Flow {
         }
         progress |= self.in_sequence(cx);
         if self.in_flight() == 0
-            && !self.has(is::PERSIST)
+            && !self.has(flags::PERSIST)
             && self.state != State::TimeWait
             && self.state != State::Closed
         {
@@ -258,7 +259,7 @@ impl Flow {
     /// Whether a segment is of another connection between these two, of which we know nothing: it is answered with RST (RFC
     /// 9293 sections 3.10.7.3 and 3.10.7.4).
     #[inline(always)]
-    pub fn is_stranger(&self, s: &Segment<'_>) -> bool {
+    pub fn is_out_of_window(&self, s: &Segment<'_>) -> bool {
         matches!(self.state, State::SynSent | State::SynReceived)
             && s.has(flag::ACK)
             && !s.has(flag::RST)
@@ -291,7 +292,7 @@ impl Flow {
         self.ack_sent = self.rcv_nxt;
         self.agree(s, cx);
         if cx.tunables.ecn && s.has(flag::ECE) && !s.has(flag::CWR) {
-            self.set(is::ECN);
+            self.set(flags::ECN);
         }
         if !s.has(flag::ACK) {
             // Both connect at the same time.
@@ -299,11 +300,11 @@ impl Flow {
             self.snd_nxt = self.snd_una;
             self.snd_wnd = u32::from(s.window);
             (self.snd_wl1, self.snd_wl2) = (s.seq, self.snd_una);
-            self.set(is::OUTPUT);
+            self.set(flags::OUTPUT);
             return false;
         }
         self.established(s, cx);
-        self.set(is::ACK_NOW | is::OUTPUT);
+        self.set(flags::ACK_NOW | flags::OUTPUT);
         true
     }
 
@@ -314,7 +315,7 @@ impl Flow {
         cx.counters.connected_after(self.connected_after_ns(cx.now));
         self.handshake_is_over();
         self.state = State::Established;
-        let timed = self.has(is::TIMED) && self.backoff == 0;
+        let timed = self.has(flags::TIMED) && self.backoff == 0;
         self.snd_una = s.ack;
         self.snd_nxt = seq_max(self.snd_nxt, s.ack);
         self.recover = s.ack;
@@ -327,13 +328,13 @@ impl Flow {
             // RFC 6928 section 2: not after the first, which may have been lost by chance.
             self.cwnd = u32::from(self.mss);
         }
-        self.clear(is::TIMED | is::WAITING);
+        self.clear(flags::TIMED | flags::WAITING);
         self.backoff = 0;
         // A SYN's window is not scaled.
         let scale = if s.has(flag::SYN) { 0 } else { self.send_scale() };
         self.snd_wnd = u32::from(s.window) << scale;
         (self.snd_wl1, self.snd_wl2) = (s.seq, s.ack);
-        self.set(is::OUTPUT);
+        self.set(flags::OUTPUT);
         self.arm_idle(cx);
     }
 
@@ -357,7 +358,7 @@ impl Flow {
     }
 
     /// Whether a segment that PAWS rejects is only an acknowledgement that a later one has overtaken: its SACK blocks are valid, and it
-    /// is not answered, or each acknowledgement could cause another. It must be older by less than a time-out, so that it cannot be of
+    /// is not answered, or each acknowledgement could cause another. It must be older by less than a timeout, so that it cannot be of
     /// an earlier lap of sequence numbers. (As Linux does; the peer's timestamps count milliseconds or less.)
     #[cold]
     fn is_late_ack(&self, s: &Segment<'_>, value: u32, cx: &Context<'_>) -> bool {
@@ -432,7 +433,7 @@ impl Flow {
         if s.is_empty() && !self.may_answer(cx) {
             return;
         }
-        self.set(is::ACK_NOW | is::OUTPUT);
+        self.set(flags::ACK_NOW | flags::OUTPUT);
     }
 
     /// Whether a segment without data may be answered that is not acceptable; from then on others are not, for a while.
@@ -478,7 +479,7 @@ impl Flow {
             return cx.one(Count::ChallengeAcksSuppressed);
         }
         cx.one(Count::ChallengeAcks);
-        self.set(is::ACK_NOW | is::OUTPUT);
+        self.set(flags::ACK_NOW | flags::OUTPUT);
     }
 
     /// Whether a SYN belongs to the handshake. Ours is sent again if the peer has not seen it; others are challenged (RFC 5961
@@ -488,7 +489,7 @@ impl Flow {
         if the_same && self.is_synchronized() && s.has(flag::ACK) {
             // The end of the handshake was lost: the sender of this has the number, and every connection may need it.
             cx.one(Count::ChallengeAcks);
-            self.set(is::ACK_NOW | is::OUTPUT);
+            self.set(flags::ACK_NOW | flags::OUTPUT);
             return false;
         }
         if self.state != State::SynReceived || !the_same {
@@ -497,8 +498,8 @@ impl Flow {
         }
         if !s.has(flag::ACK) {
             self.snd_nxt = self.snd_una;
-            self.clear(is::TIMED);
-            self.set(is::OUTPUT);
+            self.clear(flags::TIMED);
+            self.set(flags::OUTPUT);
             return false;
         }
         true
@@ -526,19 +527,22 @@ impl Flow {
         }
         // A SYN's is not scaled (RFC 7323 section 2.2), as where both connect at the same time.
         let window = u32::from(s.window) << if s.has(flag::SYN) { 0 } else { self.send_scale() };
-        if self.has(is::ECN) && s.has(flag::ECE) && !self.any(is::RECOVERY | is::LOSS) && seq_before(self.recover, ack)
+        if self.has(flags::ECN)
+            && s.has(flag::ECE)
+            && !self.any(flags::RECOVERY | flags::LOSS)
+            && seq_before(self.recover, ack)
         {
             self.marked(cx);
         }
         if ack == una {
             let newly = self.take_sack(s, cx);
             let same = empty && window == self.snd_wnd;
-            if self.has(is::PROBED) && same && newly == 0 && ack == self.recover {
+            if self.has(flags::PROBED) && same && newly == 0 && ack == self.recover {
                 // The peer had already received what the tail loss probe repeated: nothing was lost (RFC 8985 section 7.4.2).
-                self.clear(is::PROBED);
+                self.clear(flags::PROBED);
             }
             // Answers to probes of a window are no sign of loss.
-            let duplicate = same && self.in_flight() > 0 && !self.has(is::PERSIST);
+            let duplicate = same && self.in_flight() > 0 && !self.has(flags::PERSIST);
             if duplicate || newly > 0 {
                 self.frto_duplicate_ack(cx);
             }
@@ -549,7 +553,7 @@ impl Flow {
                 cx.one(Count::WindowUpdates);
             }
             if duplicate || newly > 0 {
-                let delivered = if self.has(is::SACK) { newly } else { u32::from(self.mss) };
+                let delivered = if self.has(flags::SACK) { newly } else { u32::from(self.mss) };
                 self.detect_loss(delivered, cx);
             }
             self.peer_window(s, window, cx);
@@ -569,13 +573,13 @@ impl Flow {
         let data = acked - u32::from(fin_acked);
         cx.one(Count::AckedPackets);
         cx.counters.add(Count::AckedBytes, u64::from(data));
-        if self.has(is::TIMED) && seq_before(self.rtt_seq, ack) {
-            self.clear(is::TIMED);
+        if self.has(flags::TIMED) && seq_before(self.rtt_seq, ack) {
+            self.clear(flags::TIMED);
             let us = cx.now.us().wrapping_sub(self.rtt_at);
             cx.counters.round_trip(u64::from(us) << 10);
             self.round_trip(us, cx.counters);
             self.backoff = 0;
-        } else if (self.backoff > 0 || (!PLAIN && self.any(is::RECOVERY | is::LOSS)))
+        } else if (self.backoff > 0 || (!PLAIN && self.any(flags::RECOVERY | flags::LOSS)))
             && self.echoed_round_trip(s.timestamps(), cx.now, cx.counters)
         {
             self.backoff = 0;
@@ -583,31 +587,31 @@ impl Flow {
         let newly = if PLAIN { 0 } else { self.take_sack(s, cx) };
         self.snd_una = ack;
         self.snd_nxt = seq_max(self.snd_nxt, ack);
-        if PLAIN || !self.any(is::RECOVERY) {
+        if PLAIN || !self.any(flags::RECOVERY) {
             self.dup_acks = 0;
         }
-        if !PLAIN && (self.recovery != NONE || self.any(is::RECOVERY | is::LOSS | is::PROBED)) {
+        if !PLAIN && (self.recovery != NONE || self.any(flags::RECOVERY | flags::LOSS | flags::PROBED)) {
             self.detect_spurious(s, cx);
             self.delivered(acked, newly, cx);
-        } else if self.has(is::LIMITED) {
+        } else if self.has(flags::LIMITED) {
             self.grow(acked, cx.now, cx.tunables);
         }
         self.dequeue(backlogs);
-        self.set(is::OUTPUT);
+        self.set(flags::OUTPUT);
         if self.in_flight() > 0 {
-            if PLAIN || !self.has(is::REORDER) {
+            if PLAIN || !self.has(flags::REORDER) {
                 self.arm_retransmit(cx);
             }
-        } else if !PLAIN && self.has(is::PERSIST) && self.has_more_to_send() {
+        } else if !PLAIN && self.has(flags::PERSIST) && self.has_more_to_send() {
             // The probe was taken; the window is closed all the same, or `peer_window` finds it open.
             self.wait_until(cx.now.tick_in(self.rto_ns(cx.tunables)));
         } else {
-            if !PLAIN && self.has(is::PERSIST) {
+            if !PLAIN && self.has(flags::PERSIST) {
                 // It was the last: there is nothing to probe with.
-                self.clear(is::PERSIST | is::FORCED);
+                self.clear(flags::PERSIST | flags::FORCED);
                 self.backoff = 0;
             }
-            self.clear(is::WAITING | is::PROBE | is::REORDER);
+            self.clear(flags::WAITING | flags::PROBE | flags::REORDER);
         }
         if fin_acked {
             match self.state {
@@ -632,8 +636,8 @@ impl Flow {
         self.snd_wnd = window;
         (self.snd_wl1, self.snd_wl2) = (s.seq, s.ack);
         if opened {
-            if self.has(is::PERSIST) {
-                self.clear(is::PERSIST | is::FORCED | is::WAITING);
+            if self.has(flags::PERSIST) {
+                self.clear(flags::PERSIST | flags::FORCED | flags::WAITING);
                 self.backoff = 0;
                 if self.in_flight() > 0 {
                     // The byte of the probe goes first: the peer has dropped it as long as its window was closed.
@@ -641,7 +645,7 @@ impl Flow {
                     self.arm_retransmit(cx);
                 }
             }
-            self.set(is::OUTPUT);
+            self.set(flags::OUTPUT);
         }
     }
 
@@ -652,8 +656,8 @@ impl Flow {
         self.ssthresh = self.reduced(flight, cx);
         self.cwnd = self.ssthresh;
         self.recover = self.snd_max;
-        self.clear(is::PROBED);
-        self.set(is::REDUCED);
+        self.clear(flags::PROBED);
+        self.set(flags::REDUCED);
     }
 
     /// Processes data. True if it begins at `rcv_nxt`.
@@ -684,22 +688,22 @@ impl Flow {
         cx.one(Count::ReceivedDataPackets);
         cx.counters.add(Count::ReceivedDataBytes, u64::from(len));
         // Every second full segment at the latest (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
-        let owed = self.rcv_nxt.wrapping_sub(self.ack_sent);
-        if cx.tunables.delayed_ack_ns == 0 || owed >= 2 * u32::from(self.mss) - 24 || self.recovery != NONE {
-            self.set(is::ACK_NOW | is::OUTPUT);
-        } else if !self.any(is::ACK_NOW | is::ACK_LATER) {
+        let unacknowledged = self.rcv_nxt.wrapping_sub(self.ack_sent);
+        if cx.tunables.delayed_ack_ns == 0 || unacknowledged >= 2 * u32::from(self.mss) - 24 || self.recovery != NONE {
+            self.set(flags::ACK_NOW | flags::OUTPUT);
+        } else if !self.any(flags::ACK_NOW | flags::ACK_LATER) {
             self.ack_at = cx.now.tick_in(cx.tunables.delayed_ack_ns);
-            self.set(is::ACK_LATER);
+            self.set(flags::ACK_LATER);
         }
         true
     }
 
     fn out_of_order(&mut self, seq: u32, len: u32, cx: &mut Context<'_>) {
         // At once (RFC 5681 section 4.2).
-        self.set(is::ACK_NOW | is::OUTPUT);
+        self.set(flags::ACK_NOW | flags::OUTPUT);
         cx.one(Count::OutOfOrderPackets);
         cx.counters.add(Count::OutOfOrderBytes, u64::from(len));
-        let selective = self.has(is::SACK);
+        let selective = self.has(flags::SACK);
         let Some(recovery) = self.recovery_state(cx) else { return };
         recovery.unanswered = recovery.unanswered.saturating_add(1);
         let end = seq.wrapping_add(len);
@@ -723,8 +727,8 @@ impl Flow {
     }
 
     fn take_fin(&mut self, seq: u32, cx: &mut Context<'_>) {
-        self.set(is::ACK_NOW | is::OUTPUT);
-        if self.has(is::FIN_RECEIVED) {
+        self.set(flags::ACK_NOW | flags::OUTPUT);
+        if self.has(flags::FIN_RECEIVED) {
             if self.state == State::TimeWait {
                 self.wait_long(cx.now.deadline_in(cx.tunables.time_wait_ns));
             }
@@ -742,7 +746,7 @@ impl Flow {
     fn fin_received(&mut self, cx: &mut Context<'_>) {
         self.rcv_nxt = self.rcv_nxt.wrapping_add(1);
         self.rcv_adv = seq_max(self.rcv_adv, self.rcv_nxt);
-        self.set(is::FIN_RECEIVED | is::ACK_NOW | is::OUTPUT);
+        self.set(flags::FIN_RECEIVED | flags::ACK_NOW | flags::OUTPUT);
         match self.state {
             State::Established => self.state = State::CloseWait,
             State::FinWait1 => self.state = State::Closing,
@@ -754,7 +758,7 @@ impl Flow {
     /// After `rcv_nxt` advanced: takes out-of-order data and a FIN that are next now. True if there was any.
     #[inline(always)]
     fn in_sequence(&mut self, cx: &mut Context<'_>) -> bool {
-        let finished = self.has(is::FIN_RECEIVED) && !self.has(is::PEER_CLOSED_REPORTED);
+        let finished = self.has(flags::FIN_RECEIVED) && !self.has(flags::PEER_CLOSED_REPORTED);
         if self.recovery == NONE { finished } else { self.closes_gap(cx) | finished }
     }
 
@@ -773,7 +777,7 @@ impl Flow {
             self.received += u64::from(len);
             cx.one(Count::ReceivedDataPackets);
             cx.counters.add(Count::ReceivedDataBytes, u64::from(len));
-            self.set(is::ACK_NOW | is::OUTPUT);
+            self.set(flags::ACK_NOW | flags::OUTPUT);
             progress = true;
         }
         let next = self.rcv_nxt;
@@ -796,10 +800,10 @@ impl Flow {
         cx.one(Count::IcmpErrors);
         match kind {
             TooBig(mtu) => {
-                let headers = if self.has(is::V6) { 60 } else { 40 };
+                let headers = if self.has(flags::V6) { 60 } else { 40 };
                 // Without a number: the next lower plateau of RFC 1191 section 7.1 that is common.
                 let mtu = if mtu == 0 { 1006 } else { mtu };
-                let mss = mtu.saturating_sub(headers).max(if self.has(is::V6) { 1220 } else { 536 });
+                let mss = mtu.saturating_sub(headers).max(if self.has(flags::V6) { 1220 } else { 536 });
                 if mss < self.mss {
                     self.mss = mss;
                     cx.one(Count::MtuReductions);
@@ -808,7 +812,7 @@ impl Flow {
                         let (cwnd, ssthresh) = (self.cwnd, self.ssthresh);
                         self.enter_loss(cx);
                         (self.cwnd, self.ssthresh) = (cwnd, ssthresh);
-                        self.clear(is::FRTO | is::REDUCED);
+                        self.clear(flags::FRTO | flags::REDUCED);
                         self.arm_retransmit(cx);
                     }
                 }

@@ -17,7 +17,7 @@ pub use recovery::Recovery;
 
 use crate::{
     counters::{Count, Counters},
-    flow::{Flow, State, is, seq_before},
+    flow::{Flow, State, flags, seq_before},
     packet,
     scenario::Tunables,
     slab::Slab,
@@ -79,9 +79,9 @@ pub struct Context<'a> {
     pub recoveries: &'a mut Slab<Recovery>,
     /// The worker's.
     pub challenges: &'a mut Challenges,
-    /// Of the flow's template and side.
+    /// Counters of the flow's template and side.
     pub counters: &'a Counters,
-    /// Of the flow's template and side.
+    /// Settings of the flow's template and side.
     pub tunables: &'a Tunables,
 }
 
@@ -121,14 +121,14 @@ impl Flow {
     pub fn connect(&mut self, isn: u32, cx: &mut Context<'_>) {
         self.begin(isn, cx);
         self.state = State::SynSent;
-        self.set(is::OUTPUT | is::TIMED);
+        self.set(flags::OUTPUT | flags::TIMED);
         self.rtt_seq = isn;
         cx.one(Count::FlowsAttempted);
     }
 
     fn begin(&mut self, isn: u32, cx: &Context<'_>) {
         let tunables = cx.tunables;
-        self.handshake_began(cx.now);
+        self.handshake_started(cx.now);
         (self.snd_una, self.snd_nxt, self.snd_max) = (isn, isn, isn);
         self.snd_end = isn.wrapping_add(1);
         self.recover = isn;
@@ -171,7 +171,7 @@ impl Flow {
     /// Whether there is data, or a FIN, that was not sent yet.
     #[inline]
     fn has_more_to_send(&self) -> bool {
-        !self.fin_is_sent() && (seq_before(self.snd_max, self.snd_end) || self.has(is::FIN_QUEUED))
+        !self.fin_is_sent() && (seq_before(self.snd_max, self.snd_end) || self.has(flags::FIN_QUEUED))
     }
 
     /// The program wants no more: FIN goes behind what is queued.
@@ -180,14 +180,14 @@ impl Flow {
             self.state = State::Closed;
             return;
         }
-        self.set(is::FIN_QUEUED | is::OUTPUT);
+        self.set(flags::FIN_QUEUED | flags::OUTPUT);
     }
 
     /// Aborts: sends RST and closes at once (RFC 9293 section 3.10.5).
     pub fn reset(&mut self) {
         match self.state {
             State::Closed | State::SynSent | State::TimeWait => self.state = State::Closed,
-            _ => self.set(is::RESET | is::OUTPUT),
+            _ => self.set(flags::RESET | flags::OUTPUT),
         }
     }
 

@@ -3,9 +3,9 @@
 use super::{Context, Instant, TIMESTAMPS_LEN};
 use crate::{
     counters::Count,
-    flow::{Flow, State, is, seq_before, seq_max},
-    offload::Cut,
-    packet::{self, Below, Head, Options, TCP_HEADER, flag},
+    flow::{Flow, State, flags, seq_before, seq_max},
+    offload::Segmentation,
+    packet::{self, LowerHeaders, Options, SegmentHeader, TCP_HEADER, flag},
     payload::Payload,
     scenario::Tunables,
     sending::Backlog,
@@ -15,7 +15,7 @@ use crate::{
 /// ECN-capable transport (RFC 3168 section 5).
 const CAPABLE: u8 = 2;
 /// Segments that one flow sends in its turn: others wait too.
-const MOST_SEGMENTS: u32 = 32;
+const MAX_SEGMENTS: u32 = 32;
 
 /// Where frames go.
 pub trait Output {
@@ -24,19 +24,19 @@ pub trait Output {
 
     /// Whether the device behind it is to complete the checksums of IPv4, TCP and UDP in all that is sent.
     #[inline]
-    fn leaves_checksums(&self) -> bool {
+    fn offloads_checksums(&self) -> bool {
         false
     }
 
     /// How the device cuts frames of TCP into segments, whose checksums it completes; none if it does not, now.
     #[inline]
-    fn cut(&self) -> Option<&Cut> {
+    fn segmentation(&self) -> Option<&Segmentation> {
         None
     }
 
     /// Room for one frame of this many bytes of headers and of data, which the device cuts into segments with this much data each,
-    /// as `cut` says that it can; none if there is none now.
-    fn frame_to_cut(&mut self, _headers: usize, _data: usize, _segment: usize) -> Option<&mut [u8]> {
+    /// as `segmentation` says that it can; none if there is none now.
+    fn frame_to_segment(&mut self, _headers: usize, _data: usize, _segment: usize) -> Option<&mut [u8]> {
         None
     }
 }
@@ -44,7 +44,7 @@ pub trait Output {
 /// What data is.
 #[derive(Clone, Copy, Debug)]
 pub struct Data<'a> {
-    /// Of the scenario.
+    /// Payloads of the scenario.
     pub payloads: &'a [Payload],
     /// Queues beside flows.
     pub backlogs: &'a Slab<Backlog>,
@@ -54,7 +54,7 @@ pub struct Data<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Sources<'a> {
     /// Headers of Ethernet and IP.
-    pub below: &'a Below,
+    pub below: &'a LowerHeaders,
     /// What it sends.
     pub data: Data<'a>,
 }
@@ -62,11 +62,11 @@ pub struct Sources<'a> {
 /// How far a flow has come in its turn to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOutcome {
-    /// It owes nothing more for now.
+    /// The flow has nothing more to send for now.
     Done,
-    /// It has more to send; others should have their turn.
+    /// The flow has more to send; others should have their turn.
     More,
-    /// There was no room.
+    /// The output has no room.
     NoRoom,
 }
 
@@ -88,7 +88,13 @@ impl Flow {
     /// `PLAIN` are compiled for it.
     #[inline(always)]
     pub fn is_plain(&self) -> bool {
-        const RARE: u32 = is::RESET | is::KEEPALIVE | is::FORCED | is::PERSIST | is::RECOVERY | is::LOSS | is::ECN;
+        const RARE: u32 = flags::RESET
+            | flags::KEEPALIVE
+            | flags::FORCED
+            | flags::PERSIST
+            | flags::RECOVERY
+            | flags::LOSS
+            | flags::ECN;
         let opened = (State::Established as u8..=State::TimeWait as u8).contains(&(self.state as u8));
         opened && self.flags & RARE == 0 && self.recovery == NONE && self.snd_nxt == self.snd_max
     }
@@ -100,7 +106,7 @@ impl Flow {
     pub fn output_plain(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> SendOutcome {
         debug_assert!(self.is_plain());
         let (before, idle) = (self.snd_max, self.in_flight() == 0);
-        let mut left = MOST_SEGMENTS;
+        let mut left = MAX_SEGMENTS;
         let turn = match self.send_next::<true>(&mut left, cx, from, out) {
             Some(turn) => turn,
             None => {
@@ -117,7 +123,7 @@ impl Flow {
     pub fn output_rare(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> SendOutcome {
         let (before, idle) = (self.snd_max, self.in_flight() == 0);
         let done = |sent: bool| if sent { SendOutcome::Done } else { SendOutcome::NoRoom };
-        if self.has(is::RESET) {
+        if self.has(flags::RESET) {
             return done(self.send_reset(cx, from, out));
         }
         match self.state {
@@ -125,14 +131,14 @@ impl Flow {
             State::SynSent | State::SynReceived => return done(self.send_syn(cx, from, out)),
             _ => {}
         }
-        if self.has(is::KEEPALIVE) {
+        if self.has(flags::KEEPALIVE) {
             let seq = self.snd_una.wrapping_sub(1);
             if !self.send_bare::<false>(seq, cx, from, out) {
                 return SendOutcome::NoRoom;
             }
-            self.clear(is::KEEPALIVE);
+            self.clear(flags::KEEPALIVE);
         }
-        let turn = self.send_all::<false>(MOST_SEGMENTS, cx, from, out);
+        let turn = self.send_all::<false>(MAX_SEGMENTS, cx, from, out);
         self.await_answer(before, idle, cx);
         turn
     }
@@ -140,10 +146,10 @@ impl Flow {
     /// After a turn that began at a sequence number, with nothing in flight or something: waits for what is in flight.
     #[inline(always)]
     fn await_answer(&mut self, before: u32, idle: bool, cx: &Context<'_>) {
-        if self.in_flight() > 0 && !self.has(is::PERSIST) {
-            // New data moves a tail loss probe (RFC 8985 section 7.2), a time-out not: once for all that went.
-            let moves = self.has(is::PROBE) && self.snd_max != before;
-            if idle || moves || !self.has(is::WAITING) {
+        if self.in_flight() > 0 && !self.has(flags::PERSIST) {
+            // New data moves a tail loss probe (RFC 8985 section 7.2), a timeout not: once for all that went.
+            let moves = self.has(flags::PROBE) && self.snd_max != before;
+            if idle || moves || !self.has(flags::WAITING) {
                 self.arm_retransmit(cx);
             }
         }
@@ -182,21 +188,21 @@ impl Flow {
         out: &mut impl Output,
     ) -> Option<SendOutcome> {
         let Some(plan) = self.plan::<PLAIN>(cx, &from.data) else {
-            self.clear(is::OUTPUT);
+            self.clear(flags::OUTPUT);
             let all = self.acknowledge::<PLAIN>(cx, from, out);
             return Some(if all { SendOutcome::Done } else { SendOutcome::NoRoom });
         };
-        if let Some(cut) = out.cut()
+        if let Some(segmentation) = out.segmentation()
             && !(plan.again || plan.forced || plan.fin)
         {
             let (mut cx, below) = (cx.copy(), *from.below);
-            let segments = self.segments_together((plan.seq, plan.len), cut, *left, &cx, &below);
+            let segments = self.segments_together((plan.seq, plan.len), segmentation, *left, &cx, &below);
             if segments > 1 {
                 if self.send_together(plan, segments, &mut cx, &Sources { below: &below, ..*from }, out) {
                     *left = left.saturating_sub(segments);
                     return None;
                 }
-                if out.cut().is_some() {
+                if out.segmentation().is_some() {
                     return Some(SendOutcome::NoRoom);
                 }
                 // No memory for it now: what goes alone makes the device give some back.
@@ -205,13 +211,13 @@ impl Flow {
         *left -= 1;
         if !self.send_data::<PLAIN>(&plan, cx, from, out) {
             if plan.forced {
-                self.set(is::FORCED);
+                self.set(flags::FORCED);
             }
             return Some(SendOutcome::NoRoom);
         }
         // The next plan would be none, and what was sent acknowledges.
-        if PLAIN && (plan.fin || (self.snd_nxt == self.snd_end && !self.has(is::FIN_QUEUED))) {
-            self.clear(is::OUTPUT);
+        if PLAIN && (plan.fin || (self.snd_nxt == self.snd_end && !self.has(flags::FIN_QUEUED))) {
+            self.clear(flags::OUTPUT);
             return Some(SendOutcome::Done);
         }
         None
@@ -227,19 +233,19 @@ impl Flow {
             return None;
         }
         let mss = self.effective_mss(cx);
-        if self.has(is::FORCED) {
-            self.clear(is::FORCED);
+        if self.has(flags::FORCED) {
+            self.clear(flags::FORCED);
             if let Some(plan) = self.forced(mss) {
                 return Some(Plan { forced: true, ..plan });
             }
         }
-        if self.any(is::RECOVERY | is::LOSS)
+        if self.any(flags::RECOVERY | flags::LOSS)
             && let Some((seq, len)) = self.next_lost(cx)
         {
             let len = len.min(mss);
             let pipe = self.pipe(cx);
             if pipe > 0 && pipe + len > self.cwnd {
-                self.set(is::LIMITED);
+                self.set(flags::LIMITED);
                 return None;
             }
             return Some(self.segment(seq, len, true));
@@ -249,7 +255,7 @@ impl Flow {
             let len = self.snd_max.wrapping_sub(self.snd_nxt).min(mss);
             let sent = self.snd_nxt.wrapping_sub(self.snd_una);
             if sent > 0 && sent + len > self.cwnd {
-                self.set(is::LIMITED);
+                self.set(flags::LIMITED);
                 return None;
             }
             return Some(self.segment(self.snd_nxt, len, true));
@@ -261,7 +267,7 @@ impl Flow {
     fn plan_new(&mut self, mss: u32, cx: &mut Context<'_>, data: &Data<'_>) -> Option<Plan> {
         let sent_fin = self.fin_is_sent();
         let left = if sent_fin { 0 } else { self.snd_end.wrapping_sub(self.snd_nxt) };
-        let fin = self.has(is::FIN_QUEUED) && !sent_fin;
+        let fin = self.has(flags::FIN_QUEUED) && !sent_fin;
         if left == 0 && !fin {
             return None;
         }
@@ -275,7 +281,7 @@ impl Flow {
         if flight == 0 && len.max(1) <= window {
             // There is room for it, and nothing to wait for.
             if len > 0 && 2 * len < self.cwnd / 2 {
-                self.clear(is::LIMITED);
+                self.clear(flags::LIMITED);
             }
             return Some(Plan { seq: self.snd_nxt, len, fin: fin && len == left, again: false, forced: false });
         }
@@ -287,9 +293,9 @@ impl Flow {
         let part = len > usable || (left == 0 && usable == 0);
         if part {
             if (flight > 0 && !fills) || usable == 0 {
-                if flight == 0 && !self.has(is::PERSIST) {
-                    self.set(is::PERSIST);
-                    self.clear(is::PROBE | is::REORDER);
+                if flight == 0 && !self.has(flags::PERSIST) {
+                    self.set(flags::PERSIST);
+                    self.clear(flags::PROBE | flags::REORDER);
                     self.wait_until(cx.now.tick_in(self.rto_ns(cx.tunables)));
                 }
                 return None;
@@ -299,7 +305,7 @@ impl Flow {
         if len > 0 {
             let pipe = self.pipe(cx);
             if pipe > 0 && pipe + len > self.cwnd {
-                self.set(is::LIMITED);
+                self.set(flags::LIMITED);
                 return None;
             }
             // Nagle (RFC 9293 section 3.7.4); the end of a payload waits for no segments of its own but for other payloads'
@@ -310,7 +316,7 @@ impl Flow {
                 return None;
             }
             if pipe + 2 * len < self.cwnd / 2 {
-                self.clear(is::LIMITED);
+                self.clear(flags::LIMITED);
             }
         }
         Some(self.segment(self.snd_nxt, len, false))
@@ -321,13 +327,13 @@ impl Flow {
         let data = self.snd_end.wrapping_sub(seq);
         let data = if seq_before(self.snd_end, seq) { 0 } else { data };
         let len = len.min(data);
-        let fin = self.has(is::FIN_QUEUED) && len == data && (!again || self.fin_is_sent());
+        let fin = self.has(flags::FIN_QUEUED) && len == data && (!again || self.fin_is_sent());
         Plan { seq, len, fin, again, forced: false }
     }
 
-    /// One segment whatever the windows say: a probe.
+    /// A segment that is sent whatever the windows say: a probe.
     fn forced(&mut self, mss: u32) -> Option<Plan> {
-        if self.has(is::PERSIST) {
+        if self.has(flags::PERSIST) {
             // One byte beyond the window, or the FIN.
             return Some(self.segment(self.snd_una, 1, self.in_flight() > 0));
         }
@@ -347,7 +353,7 @@ impl Flow {
     /// After a pause the window starts again (RFC 5681 section 4.1).
     fn restart(&mut self, now: Instant, tunables: &Tunables) {
         let idle_ns = u64::from(now.us().wrapping_sub(self.rtt_at)) << 10;
-        // No time-out is shorter than the least.
+        // No timeout is shorter than the least.
         if self.srtt > 0 && idle_ns > tunables.minimum_rto_ns && idle_ns > self.rto_ns(tunables) {
             self.cwnd = self.cwnd.min(self.initial_cwnd(tunables));
             // The pause is no time in which CUBIC may have grown (RFC 9438 section 5.8).
@@ -358,14 +364,14 @@ impl Flow {
     /// Data bytes of a full segment without SACK blocks.
     #[inline]
     pub(super) fn segment_data(&self) -> u32 {
-        u32::from(self.mss - if self.has(is::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 })
+        u32::from(self.mss - if self.has(flags::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 })
     }
 
     /// Data bytes that fit into a segment with all of its options.
     #[inline]
     fn effective_mss(&self, cx: &Context<'_>) -> u32 {
-        let mut options = if self.has(is::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
-        if self.recovery != NONE && self.has(is::SACK) {
+        let mut options = if self.has(flags::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
+        if self.recovery != NONE && self.has(flags::SACK) {
             let blocks = self.blocks(cx) as u16;
             options += if blocks > 0 { 4 + 8 * blocks } else { 0 };
         }
@@ -374,7 +380,7 @@ impl Flow {
 
     /// Number of SACK blocks of an acknowledgement.
     fn blocks(&self, cx: &Context<'_>) -> usize {
-        let most = if self.has(is::TIMESTAMPS) { 3 } else { 4 };
+        let most = if self.has(flags::TIMESTAMPS) { 3 } else { 4 };
         let recovery = &cx.recoveries[self.recovery];
         (recovery.out_of_order.as_slice().len() + usize::from(recovery.duplicate.is_some())).min(most)
     }
@@ -383,10 +389,10 @@ impl Flow {
     #[cold]
     fn options(&self, cx: &Context<'_>) -> Options {
         let mut options = Options::default();
-        if self.has(is::TIMESTAMPS) {
+        if self.has(flags::TIMESTAMPS) {
             options.timestamps = Some((cx.now.ms(), self.ts_recent));
         }
-        if self.recovery != NONE && self.has(is::SACK) {
+        if self.recovery != NONE && self.has(flags::SACK) {
             let recovery = &cx.recoveries[self.recovery];
             let most = self.blocks(cx);
             // The block that changed last comes first (RFC 2018 section 4), a DSACK before it (RFC 2883 section 4).
@@ -415,14 +421,14 @@ impl Flow {
     }
 
     #[inline(always)]
-    fn head<const PLAIN: bool>(&mut self, seq: u32, flags: u8, cx: &Context<'_>) -> Head {
+    fn head<const PLAIN: bool>(&mut self, seq: u32, flags: u8, cx: &Context<'_>) -> SegmentHeader {
         let window = self.window::<PLAIN>(cx);
         // Without ECN nothing is echoed.
-        let echo = if !PLAIN && self.has(is::ECHO) && flags & flag::SYN == 0 { flag::ECE } else { 0 };
+        let echo = if !PLAIN && self.has(flags::ECHO) && flags & flag::SYN == 0 { flag::ECE } else { 0 };
         self.ack_sent = self.rcv_nxt;
-        self.clear(is::ACK_NOW | is::ACK_LATER);
+        self.clear(flags::ACK_NOW | flags::ACK_LATER);
         let ack = if flags & flag::ACK != 0 { self.rcv_nxt } else { 0 };
-        Head {
+        SegmentHeader {
             source_port: self.local_port,
             destination_port: self.remote_port,
             seq,
@@ -471,14 +477,14 @@ impl Flow {
         }
         // Neither what is sent again nor a probe of a window (RFC 3168 sections 6.1.5 and 6.1.6).
         let mut ecn = 0;
-        if !PLAIN && len > 0 && !plan.again && self.has(is::ECN) && !self.has(is::PERSIST) {
+        if !PLAIN && len > 0 && !plan.again && self.has(flags::ECN) && !self.has(flags::PERSIST) {
             ecn = CAPABLE;
-            if self.has(is::REDUCED) {
-                self.clear(is::REDUCED);
+            if self.has(flags::REDUCED) {
+                self.clear(flags::REDUCED);
                 flags |= flag::CWR;
             }
         }
-        let head = Head { ecn, ..self.head::<PLAIN>(plan.seq, flags, cx) };
+        let head = SegmentHeader { ecn, ..self.head::<PLAIN>(plan.seq, flags, cx) };
         self.write::<PLAIN>(frame, &head, (len, sum), cx, from);
         self.count_sent::<PLAIN>(plan, cx);
         self.sent::<PLAIN>(plan, end.wrapping_add(u32::from(plan.fin)), cx);
@@ -490,7 +496,7 @@ impl Flow {
     /// Bytes of the options of a segment that is no SYN.
     #[inline(always)]
     pub(super) fn options_len<const PLAIN: bool>(&self, cx: &Context<'_>) -> usize {
-        let timestamps = if self.has(is::TIMESTAMPS) { packet::TIMESTAMPS_LEN } else { 0 };
+        let timestamps = if self.has(flags::TIMESTAMPS) { packet::TIMESTAMPS_LEN } else { 0 };
         if PLAIN || self.recovery == NONE { timestamps } else { self.options(cx).len() }
     }
 
@@ -499,13 +505,13 @@ impl Flow {
     fn write<const PLAIN: bool>(
         &self,
         frame: &mut [u8],
-        head: &Head,
+        head: &SegmentHeader,
         data: (usize, u16),
         cx: &Context<'_>,
         from: &Sources<'_>,
     ) {
         if PLAIN || self.recovery == NONE {
-            let timestamps = self.has(is::TIMESTAMPS).then(|| (cx.now.ms(), self.ts_recent));
+            let timestamps = self.has(flags::TIMESTAMPS).then(|| (cx.now.ms(), self.ts_recent));
             from.below.write_plain(frame, head, timestamps, data);
         } else {
             let options = self.options(cx);
@@ -523,7 +529,7 @@ impl Flow {
         if plan.len == 0 {
             return;
         }
-        if !PLAIN && self.has(is::PERSIST) {
+        if !PLAIN && self.has(flags::PERSIST) {
             cx.one(Count::WindowProbesSent);
         }
         if !PLAIN && plan.again {
@@ -543,7 +549,7 @@ impl Flow {
         }
         if !PLAIN && plan.again {
             // It is unknown which of both is answered (Karn). It is no pause all the same.
-            self.clear(is::TIMED);
+            self.clear(flags::TIMED);
             self.rtt_at = cx.now.us();
             if plan.seq == self.snd_nxt {
                 self.snd_nxt = end;
@@ -551,10 +557,10 @@ impl Flow {
         } else {
             if !PLAIN && plan.forced {
                 // A probe with new data repeats nothing.
-                self.clear(is::PROBED);
+                self.clear(flags::PROBED);
             }
-            if !self.has(is::TIMED) && (PLAIN || !self.has(is::PERSIST)) {
-                self.set(is::TIMED);
+            if !self.has(flags::TIMED) && (PLAIN || !self.has(flags::PERSIST)) {
+                self.set(flags::TIMED);
                 (self.rtt_seq, self.rtt_at) = (plan.seq, cx.now.us());
             }
             self.snd_nxt = seq_max(self.snd_nxt, end);
@@ -564,9 +570,9 @@ impl Flow {
             return;
         }
         self.note_sent(plan.seq, end, cx);
-        // The first segment sent again has its whole time to be answered: until then nothing moves the time-out, which an
+        // The first segment sent again has its whole time to be answered: until then nothing moves the timeout, which an
         // earlier acknowledgement began.
-        if plan.again && !plan.forced && plan.seq == self.snd_una && !self.any(is::PERSIST | is::REORDER) {
+        if plan.again && !plan.forced && plan.seq == self.snd_una && !self.any(flags::PERSIST | flags::REORDER) {
             self.arm_retransmit(cx);
         }
     }
@@ -581,17 +587,17 @@ impl Flow {
         out: &mut impl Output,
     ) -> bool {
         if PLAIN {
-            return !self.has(is::ACK_NOW) || self.send_bare::<true>(self.snd_max, cx, from, out);
+            return !self.has(flags::ACK_NOW) || self.send_bare::<true>(self.snd_max, cx, from, out);
         }
-        while self.has(is::ACK_NOW) {
+        while self.has(flags::ACK_NOW) {
             if !self.send_bare::<false>(self.snd_max, cx, from, out) {
                 return false;
             }
             if self.recovery != NONE {
                 let unanswered = &mut cx.recoveries[self.recovery].unanswered;
                 *unanswered = unanswered.saturating_sub(1);
-                if *unanswered > 0 && !self.has(is::SACK) {
-                    self.set(is::ACK_NOW);
+                if *unanswered > 0 && !self.has(flags::SACK) {
+                    self.set(flags::ACK_NOW);
                 } else {
                     *unanswered = 0;
                 }
@@ -624,8 +630,8 @@ impl Flow {
 
     fn send_syn(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> bool {
         if self.snd_nxt != self.snd_una {
-            self.clear(is::OUTPUT);
-            return !self.has(is::ACK_NOW) || self.send_bare::<false>(self.snd_nxt, cx, from, out);
+            self.clear(flags::OUTPUT);
+            return !self.has(flags::ACK_NOW) || self.send_bare::<false>(self.snd_nxt, cx, from, out);
         }
         let tunables = cx.tunables;
         let answers = self.state == State::SynReceived;
@@ -635,14 +641,14 @@ impl Flow {
             mss: Some(tunables.mss),
             window_scale: if answers { self.is_scaled() } else { tunables.window_scale }
                 .then(|| crate::tcp::scale_of(tunables.receive_buffer)),
-            sack_permitted: agreed(is::SACK, tunables.sack),
-            timestamps: agreed(is::TIMESTAMPS, tunables.timestamps).then(|| (cx.now.ms(), self.ts_recent)),
+            sack_permitted: agreed(flags::SACK, tunables.sack),
+            timestamps: agreed(flags::TIMESTAMPS, tunables.timestamps).then(|| (cx.now.ms(), self.ts_recent)),
             ..Options::default()
         };
         let mut flags = flag::SYN;
         if answers {
             flags |= flag::ACK;
-            if self.has(is::ECN) {
+            if self.has(flags::ECN) {
                 flags |= flag::ECE;
             }
         } else if first && tunables.ecn && self.backoff == 0 {
@@ -659,7 +665,7 @@ impl Flow {
         }
         self.snd_nxt = self.snd_una.wrapping_add(1);
         self.snd_max = self.snd_nxt;
-        self.clear(is::OUTPUT);
+        self.clear(flags::OUTPUT);
         cx.one(Count::SentPackets);
         cx.one(Count::SentControlPackets);
         true
@@ -668,12 +674,12 @@ impl Flow {
     fn send_reset(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> bool {
         let options = Options::default();
         let Some(frame) = out.frame(from.below.len() + TCP_HEADER + options.len()) else { return false };
-        let head = Head { window: 0, ..self.head::<false>(self.snd_max, flag::RST | flag::ACK, cx) };
+        let head = SegmentHeader { window: 0, ..self.head::<false>(self.snd_max, flag::RST | flag::ACK, cx) };
         from.below.write_tcp(frame, &head, &options, (0, 0));
         cx.one(Count::SentPackets);
         cx.one(Count::SentControlPackets);
         cx.one(Count::ResetsSent);
-        self.clear(is::RESET | is::OUTPUT);
+        self.clear(flags::RESET | flags::OUTPUT);
         self.state = State::Closed;
         true
     }

@@ -27,7 +27,7 @@ impl<const N: usize> Ranges<N> {
         self.as_slice().iter().map(|(from, to)| to.wrapping_sub(*from)).sum()
     }
 
-    /// Behind the last.
+    /// The number behind the last range.
     pub fn end(&self) -> Option<u32> {
         self.as_slice().last().map(|range| range.1)
     }

@@ -7,7 +7,7 @@
 use super::{Context, ranges::Ranges};
 use crate::{
     counters::Count,
-    flow::{Flow, State, is, seq_before, seq_max, seq_min},
+    flow::{Flow, State, flags, seq_before, seq_max, seq_min},
     packet::Segment,
     slab::NONE,
 };
@@ -19,7 +19,7 @@ const SENDS: usize = 32;
 /// Recoveries after which the reordering window shrinks again (RFC 8985 section 6.2: RACK.reo_wnd_persist).
 const PERSIST: u8 = 16;
 /// The reordering window is at most a round trip, in quarters of one.
-const MOST_QUARTERS: u8 = 4;
+const MAX_REORDER_QUARTERS: u8 = 4;
 
 /// State of a flow with losses or reordering.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub struct Recovery {
     undo_until: Option<u32>,
     /// Some of what was retransmitted had only been reordered or delayed.
     was_spurious: bool,
-    /// It began with a retransmission time-out, and set `ssthresh` to `reduced_to`.
+    /// Whether it began with a retransmission timeout, which set `ssthresh` to `reduced_to`.
     by_timeout: bool,
     reduced_to: u32,
     /// Send time of the most recently sent segment that the peer has.
@@ -57,8 +57,8 @@ pub struct Recovery {
     prr_delivered: u32,
     prr_out: u32,
     flight: u32,
-    /// F-RTO (RFC 5682): the segment retransmitted after the time-out is acknowledged and new data was sent; the next acknowledgement
-    /// decides whether the time-out was spurious.
+    /// F-RTO (RFC 5682): the segment retransmitted after the timeout is acknowledged and new data was sent; the next acknowledgement
+    /// decides whether the timeout was spurious.
     retransmission_acked: bool,
     /// A SACK block reported bytes that were sent before `recover`, and not retransmitted.
     sacked_old: bool,
@@ -162,8 +162,8 @@ impl Recovery {
         self.sent += 1;
     }
 
-    /// Makes room for another send. Two neighbours become one that left with the later of them, so that none of them counts as
-    /// lost too early. Without neighbours one of new data goes: without a time it is found lost by what comes behind it. The
+    /// Makes room for another send. Two neighbors become one that left with the later of them, so that none of them counts as
+    /// lost too early. Without neighbors one of new data goes: without a time it is found lost by what comes behind it. The
     /// oldest goes at the worst: it counts as lost.
     fn evict_send(&mut self) {
         let joint = (1..SENDS).find(|index| self.sends[index - 1].to == self.sends[*index].from);
@@ -262,7 +262,7 @@ impl Flow {
     /// Returns the recovery state to the slab once it is not needed any more.
     #[inline]
     pub(super) fn release_recovery(&mut self, cx: &mut Context<'_>) {
-        if self.recovery != NONE && !self.any(is::RECOVERY | is::LOSS) {
+        if self.recovery != NONE && !self.any(flags::RECOVERY | flags::LOSS) {
             self.release_recovery_if_over(cx);
         }
     }
@@ -282,7 +282,7 @@ impl Flow {
         if self.recovery != NONE {
             self.detect_reordering(s.ack, cx);
         }
-        if s.has_more_options() && self.has(is::SACK) { self.take_sack_blocks(s, cx) } else { 0 }
+        if s.has_more_options() && self.has(flags::SACK) { self.take_sack_blocks(s, cx) } else { 0 }
     }
 
     fn take_sack_blocks(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) -> u32 {
@@ -344,7 +344,7 @@ impl Flow {
         recovery.resent_bytes = recovery.resent_bytes.saturating_sub(to.wrapping_sub(from));
         let (all, same) = (recovery.resent_bytes == 0, recovery.reduced_to == self.ssthresh);
         self.widen_reorder_window(cx);
-        if all && (same || self.any(is::RECOVERY | is::LOSS)) {
+        if all && (same || self.any(flags::RECOVERY | flags::LOSS)) {
             // RFC 3708: nothing of it was lost.
             self.undo(cx);
         }
@@ -354,14 +354,14 @@ impl Flow {
     fn widen_reorder_window(&mut self, cx: &mut Context<'_>) {
         let before = core::mem::replace(&mut cx.recoveries[self.recovery].was_spurious, true);
         if !before {
-            self.reordering = (self.reordering + 1).min(MOST_QUARTERS);
+            self.reordering = (self.reordering + 1).min(MAX_REORDER_QUARTERS);
             self.reordering_left = PERSIST;
         }
     }
 
     /// The next acknowledgement reports this range as received twice (DSACK).
     pub(super) fn received_duplicate(&mut self, from: u32, to: u32, cx: &mut Context<'_>) {
-        if self.has(is::SACK)
+        if self.has(flags::SACK)
             && self.state != State::TimeWait
             && let Some(recovery) = self.recovery_state(cx)
         {
@@ -384,14 +384,14 @@ impl Flow {
             return self.pipe_of(&cx.recoveries[self.recovery]);
         }
         // Limited transmit (RFC 3042): the first two duplicates let new data go as well.
-        let arrived = if self.has(is::SACK) { 0 } else { u32::from(self.dup_acks.min(2)) * u32::from(self.mss) };
+        let arrived = if self.has(flags::SACK) { 0 } else { u32::from(self.dup_acks.min(2)) * u32::from(self.mss) };
         self.in_flight().saturating_sub(arrived)
     }
 
-    /// The same with the scoreboard.
+    /// Bytes in flight by the scoreboard.
     fn pipe_of(&self, recovery: &Recovery) -> u32 {
         let mut out = recovery.sacked.bytes();
-        if !self.has(is::SACK) {
+        if !self.has(flags::SACK) {
             // Each duplicate stands for a segment that has arrived.
             out += u32::from(self.dup_acks) * u32::from(self.mss);
         }
@@ -408,12 +408,12 @@ impl Flow {
     pub(super) fn detect_loss(&mut self, delivered: u32, cx: &mut Context<'_>) {
         let mss = u32::from(self.mss);
         let threshold = u32::from(cx.tunables.duplicate_ack_threshold);
-        if self.any(is::RECOVERY | is::LOSS) {
+        if self.any(flags::RECOVERY | flags::LOSS) {
             return self.set_prr_window(delivered, cx);
         }
         // What has arrived makes room for new data (RFC 3042, RFC 6675 section 5).
-        self.set(is::OUTPUT);
-        if self.has(is::SACK) {
+        self.set(flags::OUTPUT);
+        if self.has(flags::SACK) {
             if self.recovery == NONE {
                 return;
             }
@@ -436,7 +436,7 @@ impl Flow {
     /// Arms the reordering timer: a quarter of a round trip, or more after spurious recoveries (RFC 8985 section 6.2 step 5; the
     /// smoothed round-trip time stands for the minimum).
     fn arm_reordering_timer(&mut self, cx: &mut Context<'_>) {
-        if self.has(is::REORDER) || self.in_flight() == 0 {
+        if self.has(flags::REORDER) || self.in_flight() == 0 {
             return;
         }
         let recovery = &mut cx.recoveries[self.recovery];
@@ -446,15 +446,15 @@ impl Flow {
             return;
         }
         recovery.reordering_to = end;
-        self.clear(is::PROBE);
-        self.set(is::REORDER);
+        self.clear(flags::PROBE);
+        self.set(flags::REORDER);
         let wait_us = self.reorder_window().max(self.srtt / 4).max(1);
         self.wait_until(cx.now.tick_in(u64::from(wait_us) << 10));
     }
 
     /// The reordering timer has fired.
     pub(super) fn on_reordering_timeout(&mut self, cx: &mut Context<'_>) {
-        self.clear(is::REORDER);
+        self.clear(flags::REORDER);
         if self.recovery == NONE {
             return self.arm_retransmit(cx);
         }
@@ -464,10 +464,10 @@ impl Flow {
             let to = if self.reordering > 0 { seq_min(recovery.reordering_to, end) } else { end };
             recovery.lost_to = seq_max(recovery.lost_to, to);
         }
-        if self.any(is::RECOVERY | is::LOSS) {
+        if self.any(flags::RECOVERY | flags::LOSS) {
             self.arm_retransmit(cx);
             self.arm_reordering_timer(cx);
-            self.set(is::OUTPUT);
+            self.set(flags::OUTPUT);
         } else if recovery.hole(self.snd_una).is_some() {
             self.enter_recovery(0, cx);
         } else {
@@ -483,8 +483,8 @@ impl Flow {
         let (cwnd, ssthresh, cubic) = (self.cwnd, self.ssthresh, (self.w_max, self.epoch_at, self.cubic_k));
         self.ssthresh = self.reduced(flight, cx);
         self.recover = self.snd_max;
-        self.clear(is::TIMED | is::PROBED | is::FRTO);
-        self.set(is::RECOVERY | is::OUTPUT);
+        self.clear(flags::TIMED | flags::PROBED | flags::FRTO);
+        self.set(flags::RECOVERY | flags::OUTPUT);
         self.queue_cwr();
         let recovery = &mut cx.recoveries[self.recovery];
         (recovery.prr_delivered, recovery.prr_out, recovery.flight) = (0, 0, flight.max(1));
@@ -500,7 +500,7 @@ impl Flow {
 
     /// In recovery, after this number of bytes was delivered: sets what may be in flight (PRR, RFC 6937 section 3).
     fn set_prr_window(&mut self, delivered: u32, cx: &mut Context<'_>) {
-        if self.recovery != NONE && self.has(is::SACK) {
+        if self.recovery != NONE && self.has(flags::SACK) {
             let una = self.snd_una;
             let recovery = &mut cx.recoveries[self.recovery];
             recovery.deliver(una);
@@ -512,8 +512,8 @@ impl Flow {
                 recovery.lost_to = seq_max(recovery.lost_to, end);
             }
         }
-        self.set(is::OUTPUT);
-        if !self.has(is::RECOVERY) || self.recovery == NONE {
+        self.set(flags::OUTPUT);
+        if !self.has(flags::RECOVERY) || self.recovery == NONE {
             return;
         }
         let (mss, pipe) = (u32::from(self.mss), self.pipe(cx));
@@ -531,8 +531,8 @@ impl Flow {
 
     /// The next data segment carries CWR, whatever the window was reduced for (RFC 3168 section 6.1.2).
     fn queue_cwr(&mut self) {
-        if self.has(is::ECN) {
-            self.set(is::REDUCED);
+        if self.has(flags::ECN) {
+            self.set(flags::REDUCED);
         }
     }
 
@@ -547,19 +547,19 @@ impl Flow {
         let sacked = if self.recovery == NONE { 0 } else { self.remove_acknowledged(cx) };
         let delivered = acked - sacked.min(acked) + newly;
         let over = !seq_before(self.snd_una, self.recover);
-        if self.has(is::FRTO) && self.has(is::LOSS) {
+        if self.has(flags::FRTO) && self.has(flags::LOSS) {
             self.frto_new_ack(over, cx);
-            if !self.has(is::LOSS) {
+            if !self.has(flags::LOSS) {
                 return;
             }
         }
-        if self.has(is::RECOVERY) {
+        if self.has(flags::RECOVERY) {
             if over {
-                self.clear(is::RECOVERY);
+                self.clear(flags::RECOVERY);
                 self.cwnd = self.ssthresh.max(u32::from(self.mss));
                 self.recovery_done(cx);
             } else {
-                if !self.has(is::SACK) && self.recovery != NONE {
+                if !self.has(flags::SACK) && self.recovery != NONE {
                     // A partial acknowledgement: the next segment is lost too (RFC 6582 section 3.2).
                     let to = seq_min(self.snd_una.wrapping_add(self.segment_data()), self.snd_max);
                     let recovery = &mut cx.recoveries[self.recovery];
@@ -571,25 +571,25 @@ impl Flow {
             }
             return;
         }
-        if self.has(is::LOSS) {
+        if self.has(flags::LOSS) {
             if over {
-                self.clear(is::LOSS | is::FRTO);
+                self.clear(flags::LOSS | flags::FRTO);
                 self.recovery_done(cx);
             } else {
                 self.set_prr_window(delivered, cx);
             }
         }
-        if self.has(is::PROBED) && seq_before(self.recover, self.snd_una) {
+        if self.has(flags::PROBED) && seq_before(self.recover, self.snd_una) {
             // No DSACK has reported that the tail loss probe was received twice: it repaired a loss (RFC 8985 section 7.4.2).
-            self.clear(is::PROBED);
+            self.clear(flags::PROBED);
             self.ssthresh = self.reduced(self.in_flight() + acked, cx);
             self.cwnd = self.cwnd.min(self.ssthresh);
             self.queue_cwr();
         }
-        if self.has(is::LIMITED) {
+        if self.has(flags::LIMITED) {
             self.grow(acked, cx.now, cx.tunables);
         }
-        if !self.has(is::LOSS) {
+        if !self.has(flags::LOSS) {
             self.detect_loss(delivered, cx);
         }
     }
@@ -602,7 +602,7 @@ impl Flow {
         recovery.lost_to = seq_max(recovery.lost_to, una);
         if recovery.sacked.is_empty() {
             // Nothing is reordered any more.
-            self.clear(is::REORDER);
+            self.clear(flags::REORDER);
         }
         sacked
     }
@@ -617,7 +617,7 @@ impl Flow {
         }
         if self.recovery != NONE {
             let recovery = &mut cx.recoveries[self.recovery];
-            recovery.undo_until = (recovery.resent_bytes > 0 && self.has(is::SACK)).then_some(self.snd_max);
+            recovery.undo_until = (recovery.resent_bytes > 0 && self.has(flags::SACK)).then_some(self.snd_max);
         }
         self.end_recovery(cx);
     }
@@ -629,17 +629,17 @@ impl Flow {
             recovery.sent = 0;
             recovery.lost_to = self.snd_una;
         }
-        self.set(is::OUTPUT);
+        self.set(flags::OUTPUT);
     }
 
     /// Enters loss state after a time-out: all that is in flight counts as lost (RFC 6298 section 5, RFC 5681 section 3.1).
     pub(super) fn enter_loss(&mut self, cx: &mut Context<'_>) {
         let (una, max) = (self.snd_una, self.snd_max);
-        let first = !self.has(is::LOSS);
+        let first = !self.has(flags::LOSS);
         if first {
             let flight = self.in_flight();
             // Fast recovery has reduced the window for these losses: it is reduced once.
-            let reduced_before = self.has(is::RECOVERY);
+            let reduced_before = self.has(flags::RECOVERY);
             let cwnd = if reduced_before { self.ssthresh } else { self.cwnd };
             let (ssthresh, cubic) = (self.ssthresh, (self.w_max, self.epoch_at, self.cubic_k));
             if !reduced_before {
@@ -656,13 +656,13 @@ impl Flow {
                 recovery.resent_at = None;
             }
         }
-        self.clear(is::RECOVERY | is::TIMED | is::PROBED | is::PROBE);
-        self.set(is::LOSS | is::OUTPUT);
+        self.clear(flags::RECOVERY | flags::TIMED | flags::PROBED | flags::PROBE);
+        self.set(flags::LOSS | flags::OUTPUT);
         self.dup_acks = 0;
         self.cwnd = u32::from(self.mss);
         self.recover = max;
         self.queue_cwr();
-        let may_be_spurious = first && self.has(is::SACK) && self.is_synchronized();
+        let may_be_spurious = first && self.has(flags::SACK) && self.is_synchronized();
         match self.recovery_state(cx) {
             Some(recovery) => {
                 recovery.sent = 0;
@@ -678,31 +678,31 @@ impl Flow {
             None => self.snd_nxt = una,
         }
         if may_be_spurious && self.recovery != NONE {
-            self.set(is::FRTO);
+            self.set(flags::FRTO);
         } else {
-            self.clear(is::FRTO);
+            self.clear(flags::FRTO);
         }
     }
 
-    /// F-RTO (RFC 5682 section 3.1): an acknowledgement advanced `snd_una` after a time-out. After the first, of the retransmitted
-    /// segment, new data is sent if there is any. If the next acknowledges data sent before the time-out and not retransmitted, the
-    /// time-out was spurious.
+    /// F-RTO (RFC 5682 section 3.1): an acknowledgement advanced `snd_una` after a timeout. After the first, of the retransmitted
+    /// segment, new data is sent if there is any. If the next acknowledges data sent before the timeout and not retransmitted, the
+    /// timeout was spurious.
     fn frto_new_ack(&mut self, over: bool, cx: &mut Context<'_>) {
-        self.set(is::OUTPUT);
+        self.set(flags::OUTPUT);
         let (left, room) = (self.snd_end.wrapping_sub(self.snd_nxt), self.snd_wnd > self.in_flight());
         let more = !self.fin_is_sent() && left > 0 && room;
         let recovery = &mut cx.recoveries[self.recovery];
         if recovery.retransmission_acked {
             self.undo(cx);
         } else if over || !more {
-            self.clear(is::FRTO);
+            self.clear(flags::FRTO);
         } else {
             (recovery.retransmission_acked, recovery.sacked_old) = (true, false);
             recovery.sent = 0;
         }
     }
 
-    /// Undoes a spurious time-out or fast recovery: restores the congestion state of before.
+    /// Undoes a spurious timeout or fast recovery: restores the congestion state of before.
     fn undo(&mut self, cx: &mut Context<'_>) {
         let recovery = &mut cx.recoveries[self.recovery];
         cx.counters.one(if recovery.by_timeout { Count::SpuriousTimeouts } else { Count::SpuriousRecoveries });
@@ -714,48 +714,50 @@ impl Flow {
         // RFC 9438 section 4.9.1.
         (self.w_max, self.epoch_at, self.cubic_k) = recovery.prior_cubic;
         self.backoff = 0;
-        self.clear(is::LOSS | is::FRTO | is::RECOVERY);
+        self.clear(flags::LOSS | flags::FRTO | flags::RECOVERY);
         self.dup_acks = 0;
-        self.set(is::OUTPUT);
+        self.set(flags::OUTPUT);
     }
 
     /// Eifel detection (RFC 3522): an acknowledgement advanced `snd_una`; if the timestamp it echoes is older than the first
     /// retransmission, the original has arrived and nothing was lost. The response is that of RFC 4015.
     pub(super) fn detect_spurious(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) {
-        let Some((_, echo)) = s.timestamps().filter(|_| self.has(is::TIMESTAMPS)) else { return };
-        if self.recovery == NONE || !self.any(is::RECOVERY | is::LOSS) {
+        let Some((_, echo)) = s.timestamps().filter(|_| self.has(flags::TIMESTAMPS)) else { return };
+        if self.recovery == NONE || !self.any(flags::RECOVERY | flags::LOSS) {
             return;
         }
         let recovery = &mut cx.recoveries[self.recovery];
         if recovery.resent_at.is_some_and(|at| seq_before(echo, at)) {
-            if self.has(is::RECOVERY) {
+            if self.has(flags::RECOVERY) {
                 self.widen_reorder_window(cx);
             }
             self.undo(cx);
         }
     }
 
-    /// F-RTO: a duplicate acknowledgement after new data was sent decides whether the time-out was spurious.
+    /// F-RTO: a duplicate acknowledgement after new data was sent decides whether the timeout was spurious.
     pub(super) fn frto_duplicate_ack(&mut self, cx: &mut Context<'_>) {
-        if !self.has(is::FRTO | is::LOSS) || self.recovery == NONE || !cx.recoveries[self.recovery].retransmission_acked
+        if !self.has(flags::FRTO | flags::LOSS)
+            || self.recovery == NONE
+            || !cx.recoveries[self.recovery].retransmission_acked
         {
             return;
         }
         if cx.recoveries[self.recovery].sacked_old {
             self.undo(cx);
         } else {
-            self.clear(is::FRTO);
-            self.set(is::OUTPUT);
+            self.clear(flags::FRTO);
+            self.set(flags::OUTPUT);
         }
     }
 
     /// The first lost bytes: sequence number, and how many at most.
     pub(super) fn next_lost(&self, cx: &Context<'_>) -> Option<(u32, u32)> {
-        if self.recovery == NONE || !self.any(is::RECOVERY | is::LOSS) {
+        if self.recovery == NONE || !self.any(flags::RECOVERY | flags::LOSS) {
             return None;
         }
         let recovery = &cx.recoveries[self.recovery];
-        if self.has(is::FRTO) && (recovery.retransmission_acked || recovery.sent > 0) {
+        if self.has(flags::FRTO) && (recovery.retransmission_acked || recovery.sent > 0) {
             // F-RTO retransmits one segment only, until it is known whether anything was lost.
             return None;
         }
@@ -765,7 +767,7 @@ impl Flow {
 
     /// Records a transmission, first or repeated, while recovering.
     pub(super) fn note_sent(&mut self, from: u32, to: u32, cx: &mut Context<'_>) {
-        if self.recovery == NONE || !self.any(is::RECOVERY | is::LOSS) {
+        if self.recovery == NONE || !self.any(flags::RECOVERY | flags::LOSS) {
             return;
         }
         let again = seq_before(from, self.recover);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Round trips and the retransmission time-out (RFC 6298).
+//! Round trips and the retransmission timeout (RFC 6298).
 use super::{Context, Instant};
 use crate::{
     counters::{Count, Counters},
-    flow::{Flow, is},
+    flow::{Flow, flags},
     scenario::Tunables,
 };
 
@@ -13,9 +13,9 @@ const FIRST_RTO: u64 = 1_000_000_000;
 const AFTER_LOST_SYN: u64 = 3_000_000_000;
 /// No tail loss probe comes earlier, in ns: on a path of microseconds every hiccup of a host would be taken for a loss. (As
 /// draft-dukkipati-tcpm-tcp-loss-probe-01 section 2.1; RFC 8985 has no least.)
-const LEAST_PROBE: u64 = 10_000_000;
-/// No time-out is longer, in ns (RFC 6298 section 2.4).
-const LONGEST_RTO: u64 = 120_000_000_000;
+const MIN_PROBE: u64 = 10_000_000;
+/// No timeout is longer, in ns (RFC 6298 section 2.4).
+const MAX_RTO: u64 = 120_000_000_000;
 
 impl Flow {
     /// Takes a round trip in, in microseconds of 1024 ns (RFC 6298 section 2).
@@ -40,21 +40,21 @@ impl Flow {
         now: Instant,
         counters: &Counters,
     ) -> bool {
-        let Some((_, echo)) = timestamps.filter(|_| self.has(is::TIMESTAMPS)) else { return false };
+        let Some((_, echo)) = timestamps.filter(|_| self.has(flags::TIMESTAMPS)) else { return false };
         let ms = now.ms().wrapping_sub(echo);
-        if u64::from(ms) > LONGEST_RTO >> 20 {
+        if u64::from(ms) > MAX_RTO >> 20 {
             return false;
         }
         self.round_trip(ms << 10, counters);
         true
     }
 
-    /// Nothing was measured, and the SYN was lost: data begins with a long time-out (RFC 6298 section 5.7).
+    /// Notes that the SYN was lost before a round trip was measured: data begins with a long timeout (RFC 6298 section 5.7).
     pub(super) fn syn_was_lost(&mut self) {
         self.rttvar = 1;
     }
 
-    /// The retransmission time-out in ns, as it is now.
+    /// The retransmission timeout in ns, as it is now.
     pub(super) fn rto_ns(&self, tunables: &Tunables) -> u64 {
         let rto = if self.srtt == 0 {
             let first = if self.rttvar > 0 { AFTER_LOST_SYN } else { FIRST_RTO };
@@ -62,17 +62,17 @@ impl Flow {
         } else {
             self.measured_rto_ns(tunables)
         };
-        (rto << self.backoff.min(16)).min(LONGEST_RTO)
+        (rto << self.backoff.min(16)).min(MAX_RTO)
     }
 
-    /// The same by what was measured, without time-outs in a row.
+    /// The same by what was measured, without timeouts in a row.
     #[inline]
     fn measured_rto_ns(&self, tunables: &Tunables) -> u64 {
         let us = u64::from(self.srtt) + 4 * u64::from(self.rttvar);
         (us << 10).max(tunables.minimum_rto_ns)
     }
 
-    /// Waits for an acknowledgement of what is in flight: until the time-out, or until a tail loss probe (RFC 8985 section
+    /// Waits for an acknowledgement of what is in flight: until the timeout, or until a tail loss probe (RFC 8985 section
     /// 7.2).
     #[inline(always)]
     pub(super) fn arm_retransmit(&mut self, cx: &Context<'_>) {
@@ -81,17 +81,17 @@ impl Flow {
 
     #[inline]
     fn arm_retransmit_from(&mut self, now: Instant, tunables: &Tunables) {
-        const LOST: u32 = is::RECOVERY | is::LOSS | is::PROBED;
-        self.clear(is::PROBE | is::REORDER);
-        let may_probe = self.srtt > 0 && self.backoff == 0 && self.flags & (is::SACK | LOST) == is::SACK;
+        const LOST: u32 = flags::RECOVERY | flags::LOSS | flags::PROBED;
+        self.clear(flags::PROBE | flags::REORDER);
+        let may_probe = self.srtt > 0 && self.backoff == 0 && self.flags & (flags::SACK | LOST) == flags::SACK;
         let wait = if may_probe {
             debug_assert!(self.is_synchronized(), "the handshake's end gives the first round trip");
             // The peer may hold the acknowledgement of a lone segment back.
             let delayed = if self.in_flight() <= u32::from(self.mss) { 200_000_000 } else { 0 };
-            // Instead of the time-out, if that would come first.
-            self.set(is::PROBE);
-            let probe = LEAST_PROBE.max(u64::from(self.srtt) << 11) + delayed;
-            self.measured_rto_ns(tunables).min(probe).min(LONGEST_RTO)
+            // Instead of the timeout, if that would come first.
+            self.set(flags::PROBE);
+            let probe = MIN_PROBE.max(u64::from(self.srtt) << 11) + delayed;
+            self.measured_rto_ns(tunables).min(probe).min(MAX_RTO)
         } else {
             self.rto_ns(tunables)
         };

@@ -7,9 +7,9 @@ use super::{
 };
 use crate::{
     counters::Count,
-    flow::{Flow, is, seq_before},
-    offload::{Cut, Finish},
-    packet::{Below, TCP_HEADER},
+    flow::{Flow, flags, seq_before},
+    offload::{OffloadRequest, Segmentation},
+    packet::{LowerHeaders, TCP_HEADER},
     slab::NONE,
 };
 
@@ -20,27 +20,27 @@ impl Flow {
     pub(super) fn segments_together(
         &self,
         (seq, len): (u32, u32),
-        cut: &Cut,
+        segmentation: &Segmentation,
         most: u32,
         cx: &Context<'_>,
-        below: &Below,
+        below: &LowerHeaders,
     ) -> u32 {
         let mss = self.segment_data();
         // CWR belongs on one segment only (RFC 3168 section 6.1.2), and devices differ in which of several has it.
-        let marked = self.any(is::PERSIST | is::REDUCED);
-        if len < mss || marked || self.recovery != NONE || (self.has(is::V6) && !cut.v6) {
+        let marked = self.any(flags::PERSIST | flags::REDUCED);
+        if len < mss || marked || self.recovery != NONE || (self.has(flags::V6) && !segmentation.v6) {
             return 1;
         }
-        let options = if self.has(is::TIMESTAMPS) { u32::from(TIMESTAMPS_LEN) } else { 0 };
+        let options = if self.has(flags::TIMESTAMPS) { u32::from(TIMESTAMPS_LEN) } else { 0 };
         let header = below.len() as u32 + TCP_HEADER as u32 + options;
-        if header + mss > cut.longest_segment {
+        if header + mss > segmentation.longest_segment {
             return 1;
         }
         let edge = self.snd_una.wrapping_add(self.snd_wnd.min(cx.tunables.send_buffer));
         let window = if seq_before(seq, edge) { edge.wrapping_sub(seq) } else { 0 };
         let congestion = self.cwnd.saturating_sub(self.pipe(cx));
         let data = self.snd_end.wrapping_sub(seq).min(window).min(congestion);
-        (data.min(cut.longest_frame.saturating_sub(header)) / mss).min(most)
+        (data.min(segmentation.longest_frame.saturating_sub(header)) / mss).min(most)
     }
 
     /// Sends a planned segment and those behind it, `segments` in all, in one frame. False if there is no room.
@@ -55,8 +55,8 @@ impl Flow {
     ) -> bool {
         let wide = self.segment(plan.seq, segments * plan.len, false);
         let header = from.below.len() + TCP_HEADER + self.options_len::<false>(cx);
-        let Some(frame) = out.frame_to_cut(header, wide.len as usize, plan.len as usize) else { return false };
-        let below = Below { finish: Finish::Segments, ..*from.below };
+        let Some(frame) = out.frame_to_segment(header, wide.len as usize, plan.len as usize) else { return false };
+        let below = LowerHeaders { finish: OffloadRequest::Segments, ..*from.below };
         self.write_data::<false>(frame, &wide, header, cx, &Sources { below: &below, ..*from });
         cx.counters.add(Count::SentPackets, u64::from(segments - 1));
         cx.counters.add(Count::SentDataPackets, u64::from(segments - 1));

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What time does to an end: time-outs, probes, delayed acknowledgements, keepalives, the end of TIME-WAIT.
+//! What time does to an end: timeouts, probes, delayed acknowledgements, keepalives, the end of TIME-WAIT.
 use super::{Context, Instant};
 use crate::{
     counters::Count,
-    flow::{Flow, State, is},
+    flow::{Flow, State, flags},
     wheel,
 };
 
-/// Time-outs in a row after which a connection is given up (R2 of RFC 9293 section 3.8.3: at least 100 s). How long a handshake
+/// Timeouts in a row after which a connection is given up (R2 of RFC 9293 section 3.8.3: at least 100 s). How long a handshake
 /// goes on is the template's.
-const MOST_TIMEOUTS: u8 = 12;
-/// Time-outs of a handshake after which how long it has lasted may not fit into 32 bits of microseconds any more.
+const MAX_TIMEOUTS: u8 = 12;
+/// Timeouts of a handshake after which how long it has lasted may not fit into 32 bits of microseconds any more.
 const LONG_HANDSHAKE: u8 = 6;
 /// Unanswered keepalives after which it is.
-const MOST_KEEPALIVES: u8 = 8;
+const MAX_KEEPALIVES: u8 = 8;
 /// An end in FIN-WAIT-2 whose peer does not close is forgotten after this, in ns.
 const FIN_WAIT_2_NS: u64 = 60_000_000_000;
 
@@ -21,13 +21,13 @@ impl Flow {
     /// Deadlines of the transport that have come. The flow is `Closed` after the last.
     pub fn on_time(&mut self, cx: &mut Context<'_>) {
         let now = wheel::tick_at(cx.now.ns);
-        if self.has(is::ACK_LATER) && !wheel::before(now, self.ack_at) {
-            self.clear(is::ACK_LATER);
-            self.set(is::ACK_NOW | is::OUTPUT);
+        if self.has(flags::ACK_LATER) && !wheel::before(now, self.ack_at) {
+            self.clear(flags::ACK_LATER);
+            self.set(flags::ACK_NOW | flags::OUTPUT);
             cx.one(Count::DelayedAcks);
         }
-        if self.has(is::WAITING) && !wheel::before(now, self.wait_at) {
-            self.clear(is::WAITING);
+        if self.has(flags::WAITING) && !wheel::before(now, self.wait_at) {
+            self.clear(flags::WAITING);
             self.waited(cx);
         }
     }
@@ -36,14 +36,14 @@ impl Flow {
         match self.state {
             State::Closed | State::Datagrams => {}
             // Not before the peer has an answer to its FIN: this end may have waited for its turn to send for long.
-            State::TimeWait if self.has(is::ACK_NOW) => self.wait_long(cx.now.deadline_in(cx.tunables.time_wait_ns)),
+            State::TimeWait if self.has(flags::ACK_NOW) => self.wait_long(cx.now.deadline_in(cx.tunables.time_wait_ns)),
             State::TimeWait => {
                 if !self.waits_on() {
                     self.state = State::Closed;
                 }
             }
             State::SynSent | State::SynReceived => self.syn_timeout(cx),
-            _ if self.has(is::PERSIST) => self.persist_timeout(cx),
+            _ if self.has(flags::PERSIST) => self.persist_timeout(cx),
             _ if self.in_flight() > 0 => self.flight_timeout(cx),
             State::FinWait2 => self.state = State::Closed,
             _ => self.keepalive_timeout(cx),
@@ -59,21 +59,21 @@ impl Flow {
             self.state = State::Closed;
             return;
         }
-        self.clear(is::TIMED);
+        self.clear(flags::TIMED);
         self.snd_nxt = self.snd_una;
-        self.set(is::OUTPUT);
+        self.set(flags::OUTPUT);
         self.wait_until(cx.now.tick_in(self.rto_ns(cx.tunables)));
         self.wait_to_connect(cx);
     }
 
     /// Takes note of when the handshake began: what ends it in time.
     #[inline]
-    pub(super) fn handshake_began(&mut self, now: Instant) {
+    pub(super) fn handshake_started(&mut self, now: Instant) {
         let tick = (now.ns + (1 << wheel::TICK_SHIFT) - 1) >> wheel::TICK_SHIFT;
         (self.w_max, self.cubic_k) = (tick as u32, (tick >> 32) as u16);
     }
 
-    /// Frees the slots that `handshake_began` has taken.
+    /// Frees the slots that `handshake_started` has taken.
     #[inline]
     pub(super) fn handshake_is_over(&mut self) {
         (self.w_max, self.cubic_k) = (0, 0);
@@ -112,25 +112,25 @@ impl Flow {
     }
 
     fn flight_timeout(&mut self, cx: &mut Context<'_>) {
-        if self.has(is::REORDER) {
+        if self.has(flags::REORDER) {
             return self.on_reordering_timeout(cx);
         }
         if self.snd_wnd == 0 {
             return self.window_was_withdrawn(cx);
         }
-        if self.has(is::PROBE) {
+        if self.has(flags::PROBE) {
             // RFC 8985 section 7.3.
-            self.clear(is::PROBE);
-            self.set(is::PROBED | is::FORCED | is::OUTPUT);
+            self.clear(flags::PROBE);
+            self.set(flags::PROBED | flags::FORCED | flags::OUTPUT);
             self.recover = self.snd_max;
             cx.one(Count::TailProbesSent);
             self.wait_until(cx.now.tick_in(self.rto_ns(cx.tunables)));
             return;
         }
         cx.one(Count::RetransmitTimeouts);
-        self.backoff = (self.backoff + 1).min(MOST_TIMEOUTS);
+        self.backoff = (self.backoff + 1).min(MAX_TIMEOUTS);
         self.probes += 1;
-        if self.probes > MOST_TIMEOUTS {
+        if self.probes > MAX_TIMEOUTS {
             cx.one(Count::TimeoutDrops);
             self.state = State::Closed;
             return;
@@ -143,24 +143,24 @@ impl Flow {
     /// sign that the peer is gone (RFC 9293 section 3.8.6.1). What was in flight is sent again once there is room.
     #[cold]
     fn window_was_withdrawn(&mut self, cx: &mut Context<'_>) {
-        self.clear(is::RECOVERY | is::LOSS | is::FRTO | is::PROBE | is::PROBED | is::TIMED);
+        self.clear(flags::RECOVERY | flags::LOSS | flags::FRTO | flags::PROBE | flags::PROBED | flags::TIMED);
         self.end_recovery(cx);
-        self.set(is::PERSIST);
+        self.set(flags::PERSIST);
         self.persist_timeout(cx);
     }
 
     /// The peer's window stays closed: ask (RFC 9293 section 3.8.6.1).
     fn persist_timeout(&mut self, cx: &mut Context<'_>) {
         cx.one(Count::PersistTimeouts);
-        self.backoff = (self.backoff + 1).min(MOST_TIMEOUTS);
+        self.backoff = (self.backoff + 1).min(MAX_TIMEOUTS);
         self.probes += 1;
-        if self.probes > MOST_TIMEOUTS {
+        if self.probes > MAX_TIMEOUTS {
             // As long as it answers, a peer may keep its window closed; this one is gone.
             cx.one(Count::TimeoutDrops);
             self.state = State::Closed;
             return;
         }
-        self.set(is::FORCED | is::OUTPUT);
+        self.set(flags::FORCED | flags::OUTPUT);
         self.wait_until(cx.now.tick_in(self.rto_ns(cx.tunables)));
     }
 
@@ -169,25 +169,25 @@ impl Flow {
         if cx.tunables.keepalive_idle_ns == 0 || self.waits_on() {
             return;
         }
-        if self.probes >= MOST_KEEPALIVES {
+        if self.probes >= MAX_KEEPALIVES {
             cx.one(Count::KeepaliveDrops);
             self.reset();
             return;
         }
         self.probes += 1;
         cx.one(Count::KeepaliveProbes);
-        self.set(is::KEEPALIVE | is::OUTPUT);
+        self.set(flags::KEEPALIVE | flags::OUTPUT);
         self.wait_long(cx.now.deadline_in(cx.tunables.keepalive_interval_ns));
     }
 
-    /// Nothing is in flight: waits for silence to end, or for nothing.
+    /// Sets the timer of a flow with nothing in flight: to its idle timeout, or to none.
     #[inline(always)]
     pub(super) fn arm_idle(&mut self, cx: &Context<'_>) {
-        self.clear(is::WAITING | is::PROBE | is::REORDER);
+        self.clear(flags::WAITING | flags::PROBE | flags::REORDER);
         if self.state == State::FinWait2 {
             self.wait_until(cx.now.tick_in(FIN_WAIT_2_NS));
         } else if cx.tunables.keepalive_idle_ns > 0 && self.is_synchronized() {
-            self.clear(is::TIMED);
+            self.clear(flags::TIMED);
             self.wait_long(cx.now.deadline_in(cx.tunables.keepalive_idle_ns));
         }
     }
@@ -195,8 +195,8 @@ impl Flow {
     /// Both directions are closed; late segments are waited for (RFC 9293 section 3.6.1).
     pub(super) fn time_wait(&mut self, cx: &mut Context<'_>) {
         self.state = State::TimeWait;
-        const OVER: u32 = is::PERSIST | is::PROBE | is::REORDER | is::LOSS | is::RECOVERY | is::TIMED;
-        self.clear(OVER | is::ACK_LATER | is::PROGRAM_WAITS);
+        const OVER: u32 = flags::PERSIST | flags::PROBE | flags::REORDER | flags::LOSS | flags::RECOVERY | flags::TIMED;
+        self.clear(OVER | flags::ACK_LATER | flags::PROGRAM_WAITS);
         self.wait_long(cx.now.deadline_in(cx.tunables.time_wait_ns));
         self.release(cx.recoveries);
     }

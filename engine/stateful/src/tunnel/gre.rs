@@ -10,7 +10,7 @@ use spate_net::{
 
 use crate::{
     counters::Count,
-    tunnel::{Malformed, Message, Over, Tunnelling, Way},
+    tunnel::{Malformed, Message, Over, TunnelDirection, Tunnelling},
 };
 
 /// Settings of GRE.
@@ -33,7 +33,7 @@ impl Tunnelling for Gre {
         self.keyed
     }
 
-    fn encap(&self, _: Way, v6: bool) -> Encap {
+    fn encap(&self, _: TunnelDirection, v6: bool) -> Encap {
         let encap = Encap::over_ip(v6, PROTOCOL, self.carries(), header(self.keyed)).with_ethertype(PROTOCOL_TYPE);
         if self.keyed { encap.with_id(KEY) } else { encap }
     }

@@ -10,7 +10,7 @@ pub use spate_net::gtpu::PORT;
 
 use crate::{
     counters::Count,
-    tunnel::{Answer, Malformed, Message, Over, Tunnelling, Way},
+    tunnel::{Answer, Malformed, Message, Over, TunnelDirection, Tunnelling},
 };
 
 /// Types of messages (TS 29.281 section 6.1).
@@ -38,9 +38,9 @@ impl Tunnelling for Gtpu {
         Carries::Packet
     }
 
-    fn encap(&self, way: Way, v6: bool) -> Encap {
+    fn encap(&self, way: TunnelDirection, v6: bool) -> Encap {
         // The container's type: 0 of downlink, 1 of uplink.
-        let kind = if way == Way::Up { 0x10 } else { 0 };
+        let kind = if way == TunnelDirection::Up { 0x10 } else { 0 };
         let session = self.qfi.map(|qfi| [0, 0, 0, SESSION_CONTAINER, 1, kind, qfi & 0x3f, 0]);
         let flags = VERSION_1 | if session.is_some() { EXTENDED } else { 0 };
         let mut header = vec![flags, G_PDU, 0, 0, 0, 0, 0, 0];

@@ -9,14 +9,14 @@ use spate_net::{
 
 use crate::{
     counters::Count,
-    tunnel::{Malformed, Message, Over, Tunnelling, Way},
+    tunnel::{Malformed, Message, Over, TunnelDirection, Tunnelling},
 };
 
 /// Settings of MPLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mpls {
     /// Entries above the bottom one, the outermost first: the first `above_len`.
-    above: [Entry; Self::MOST_ABOVE],
+    above: [Entry; Self::MAX_OUTER_ENTRIES],
     above_len: u8,
     /// Packets for clients arrive without labels: the last one was taken off a hop before (RFC 3032 section 2.1, implicit null).
     pub popped: bool,
@@ -24,9 +24,9 @@ pub struct Mpls {
 
 impl Mpls {
     /// Maximum number of entries above the bottom one.
-    pub const MOST_ABOVE: usize = 7;
+    pub const MAX_OUTER_ENTRIES: usize = 7;
 
-    /// With these entries above the bottom one; none if there are more than [`Mpls::MOST_ABOVE`].
+    /// With these entries above the bottom one; none if there are more than [`Mpls::MAX_OUTER_ENTRIES`].
     pub fn new(above: &[Entry], popped: bool) -> Option<Self> {
         let mut this = Self { above_len: above.len() as u8, popped, ..Self::default() };
         this.above.get_mut(..above.len())?.copy_from_slice(above);
@@ -48,15 +48,15 @@ impl Tunnelling for Mpls {
         LABEL
     }
 
-    fn is_without(&self, way: Way) -> bool {
-        self.popped && way == Way::Down
+    fn is_without(&self, way: TunnelDirection) -> bool {
+        self.popped && way == TunnelDirection::Down
     }
 
-    fn encap(&self, way: Way, _: bool) -> Encap {
+    fn encap(&self, way: TunnelDirection, _: bool) -> Encap {
         if self.is_without(way) {
             return Encap::NONE;
         }
-        let mut stack = [0; (Self::MOST_ABOVE + 1) * LEN];
+        let mut stack = [0; (Self::MAX_OUTER_ENTRIES + 1) * LEN];
         let above = &self.above[..usize::from(self.above_len)];
         for (place, entry) in stack.as_chunks_mut().0.iter_mut().zip(above) {
             *place = entry.bits(false).to_be_bytes();

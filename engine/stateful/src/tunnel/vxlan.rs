@@ -9,7 +9,7 @@ use spate_net::{
 
 use crate::{
     counters::Count,
-    tunnel::{Malformed, Message, Over, Tunnelling, Way},
+    tunnel::{Malformed, Message, Over, TunnelDirection, Tunnelling},
 };
 
 /// UDP port of VXLAN (RFC 7348 section 5).
@@ -39,7 +39,7 @@ impl Tunnelling for Vxlan {
         self.gateway_mac
     }
 
-    fn encap(&self, _: Way, v6: bool) -> Encap {
+    fn encap(&self, _: TunnelDirection, v6: bool) -> Encap {
         Encap::over_udp(v6, self.carries(), &[VALID, 0, 0, 0, 0, 0, 0, 0]).with_id(4)
     }
 

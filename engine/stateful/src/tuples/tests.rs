@@ -23,9 +23,9 @@ fn tuples(
     pools: &[Pool],
     templates: &[(Vec<WeightedPool>, Vec<WeightedPool>)],
     share: Share,
-    dealing: Dealing,
+    sharding: Sharding,
 ) -> Result<Tuples, TupleError> {
-    Tuples::new(pools, templates.iter().map(|(clients, servers)| (&clients[..], &servers[..])), share, dealing)
+    Tuples::new(pools, templates.iter().map(|(clients, servers)| (&clients[..], &servers[..])), share, sharding)
 }
 
 fn unasked(_: &Tuple) -> bool {
@@ -56,7 +56,7 @@ fn clients_and_ports_follow_each_other_as_captured() {
     clients.source_ports = SourcePorts { start, lowest: 1024, highest: 63_999 };
     let pools = [clients, range(v4(48, 0, 0, 0), 65_536)];
     let lists = [(vec![weighted(0, 1)], vec![weighted(1, 1)])];
-    let mut tuples = tuples(&pools, &lists, ALONE, Dealing::ByNumber).unwrap();
+    let mut tuples = tuples(&pools, &lists, ALONE, Sharding::ByNumber).unwrap();
     for (client, port, server) in [(1, 41668, 0), (2, 59073, 1), (3, 10942, 2), (4, 28347, 3), (1, 41669, 4)] {
         let tuple = tuples.next(0, unasked).unwrap().tuple;
         let expected = (v4(16, 0, 0, client), port, v4(48, 0, 0, server));
@@ -72,7 +72,7 @@ fn templates_of_one_mix_share_its_sequence() {
         (vec![weighted(0, 7)], vec![weighted(2, 1)]),
         (vec![], vec![weighted(2, 1)]),
     ];
-    let mut tuples = tuples(&pools, &lists, ALONE, Dealing::ByNumber).unwrap();
+    let mut tuples = tuples(&pools, &lists, ALONE, Sharding::ByNumber).unwrap();
     let taken = [0, 1, 1, 0].map(|template| tuples.next(template, unasked).unwrap().tuple);
     assert_eq!(taken.map(|tuple| tuple.client), [0, 1, 2, 3].map(|n| v4(16, 0, 0, n)));
     let servers = [v4(48, 0, 0, 0), v4(49, 0, 0, 0), v4(49, 0, 0, 1), v4(48, 0, 0, 1)];
@@ -97,7 +97,7 @@ fn a_client_without_another_port_is_exhausted() {
     (client.source_ports.lowest, client.source_ports.highest) = (2000, 2005);
     let pools = [client, range(v4(48, 0, 0, 0), 1)];
     let lists = [(vec![weighted(0, 1)], vec![weighted(1, 1)])];
-    let mut tuples = tuples(&pools, &lists, Share { worker: 1, workers: 2 }, Dealing::ByNumber).unwrap();
+    let mut tuples = tuples(&pools, &lists, Share { worker: 1, workers: 2 }, Sharding::ByNumber).unwrap();
     let mut draw = tuples.next(0, unasked).unwrap();
     let mut seen = HashSet::from([draw.tuple.source_port]);
     while tuples.skip(&mut draw, unasked) {
@@ -110,8 +110,8 @@ fn a_client_without_another_port_is_exhausted() {
 fn a_client_of_many_ports_is_asked_for_so_many() {
     let pools = [range(v4(16, 0, 0, 0), 1), range(v4(48, 0, 0, 0), 1)];
     let lists = [(vec![weighted(0, 1)], vec![weighted(1, 1)])];
-    for dealing in [Dealing::ByNumber, Dealing::ByHash] {
-        let mut tuples = tuples(&pools, &lists, ALONE, dealing).unwrap();
+    for sharding in [Sharding::ByNumber, Sharding::ByHash] {
+        let mut tuples = tuples(&pools, &lists, ALONE, sharding).unwrap();
         let mut draw = tuples.next(0, unasked).unwrap();
         let mut seen = HashSet::from([draw.tuple.source_port]);
         while tuples.skip(&mut draw, unasked) {
@@ -125,7 +125,7 @@ fn a_client_of_many_ports_is_asked_for_so_many() {
 fn what_is_never_owned_is_exhausted() {
     let pools = [range(v4(16, 0, 0, 0), 1), range(v4(48, 0, 0, 0), 1)];
     let lists = [(vec![weighted(0, 1)], vec![weighted(1, 1)])];
-    let mut tuples = tuples(&pools, &lists, ALONE, Dealing::ByHash).unwrap();
+    let mut tuples = tuples(&pools, &lists, ALONE, Sharding::ByHash).unwrap();
     assert!(tuples.next(0, |_| false).is_none());
     assert_eq!(tuples.exhausted(), 1);
     assert!(tuples.next(0, unasked).is_some());
@@ -147,7 +147,7 @@ fn what_makes_no_sense_is_refused() {
         (vec![weighted(1, 1)], fine(), TupleProblem::TooFewPorts { pool: 1, ports: 5, needed: 7 }),
     ] {
         let lists = [(fine(), fine()), (clients, servers)];
-        let error = tuples(&pools, &lists, Share { worker: 0, workers: 7 }, Dealing::ByNumber).unwrap_err();
+        let error = tuples(&pools, &lists, Share { worker: 0, workers: 7 }, Sharding::ByNumber).unwrap_err();
         assert_eq!(error, TupleError { template: 1, problem });
     }
 }
@@ -187,7 +187,7 @@ fn engines_without_clients_are_refused_and_such_without_servers_are_not() {
     let lists = [(vec![weighted(0, 1)], vec![weighted(1, 1)])];
     let of = |index, of| {
         let share = Share::of_engine(0, 2, Part { index, of });
-        tuples(&parts(&pools, index, of), &lists, share, Dealing::ByNumber)
+        tuples(&parts(&pools, index, of), &lists, share, Sharding::ByNumber)
     };
     for index in 0..4 {
         let problem = TupleProblem::TooFewClients { pool: 0, addresses: 3, engines: 4 };
@@ -209,13 +209,13 @@ proptest! {
         pools[0] = range(v4(16, 0, 0, 1), u128::from(each) * u128::from(engines));
         pools[0].source_ports = ports;
         let lists = [(vec![weighted(0, 1)], servers)];
-        let mut whole = tuples(&pools, &lists, ALONE, Dealing::ByNumber).unwrap();
+        let mut whole = tuples(&pools, &lists, ALONE, Sharding::ByNumber).unwrap();
         let all = u64::from(engines) * workers;
         let mut split: Vec<_> = (0..all).map(|place| {
             let engine = Part { index: (place % u64::from(engines)) as u32, of: engines };
             let share = Share::of_engine(place / u64::from(engines), workers, engine);
             assert_eq!(share, Share { worker: place, workers: all });
-            tuples(&parts(&pools, engine.index, engines), &lists, share, Dealing::ByNumber).unwrap()
+            tuples(&parts(&pools, engine.index, engines), &lists, share, Sharding::ByNumber).unwrap()
         }).collect();
         for n in 0..400 {
             let expected = whole.next(0, unasked).unwrap().tuple;
@@ -232,13 +232,13 @@ proptest! {
         let taken_pools: HashSet<_> = clients.iter().map(|weighted| weighted.pool).collect();
         let least = taken_pools.iter().map(|pool| pools[*pool].last_offset() + 1).min().unwrap();
         prop_assume!(least >= u128::from(engines));
-        let dealing = if by_hash { Dealing::ByHash } else { Dealing::ByNumber };
+        let sharding = if by_hash { Sharding::ByHash } else { Sharding::ByNumber };
         let (mut owners, mut seen, mut servers) = (HashMap::new(), HashMap::new(), HashSet::new());
         for (index, worker) in (0..engines).flat_map(|index| (0..workers).map(move |worker| (index, worker))) {
             let own = parts(&pools, index, engines);
             let share = Share::of_engine(worker as u64, workers as u64, Part { index, of: engines });
             let owned = |tuple: &Tuple| queue(tuple, workers) == worker;
-            let mut tuples = tuples(&own, &lists, share, dealing).unwrap();
+            let mut tuples = tuples(&own, &lists, share, sharding).unwrap();
             // Each of at most 40 clients of three pools of weight 15 of 1 at most.
             for n in 0..40 * 15 * 3 {
                 let mut draw = tuples.next(0, owned).unwrap();
@@ -266,7 +266,7 @@ proptest! {
         pools in pools(), clients in mix(0..3), servers in mix(3..5), workers in 1u64..20,
     ) {
         let lists = [(clients, servers)];
-        let of = |share| tuples(&pools, &lists, share, Dealing::ByNumber).unwrap();
+        let of = |share| tuples(&pools, &lists, share, Sharding::ByNumber).unwrap();
         let mut whole = of(ALONE);
         let mut split: Vec<_> = (0..workers).map(|worker| of(Share { worker, workers })).collect();
         for n in 0..400 {
@@ -286,7 +286,7 @@ proptest! {
         let lists = [(first, vec![weighted(3, 1)]), (second, vec![weighted(4, 1)])];
         let mut owners = HashMap::new();
         for worker in 0..workers {
-            let mut tuples = tuples(&pools, &lists, Share { worker, workers }, Dealing::ByNumber).unwrap();
+            let mut tuples = tuples(&pools, &lists, Share { worker, workers }, Sharding::ByNumber).unwrap();
             let mixes = tuples.templates.clone();
             for n in 0..12_000 / workers as usize {
                 let mut draw = tuples.next(n % 2, unasked).unwrap();
@@ -308,7 +308,7 @@ proptest! {
         let lists = [(vec![weighted(0, 1)], vec![weighted(3, 1)])];
         let mut seen = HashSet::new();
         for worker in 0..workers {
-            let mut tuples = tuples(&pools, &lists, Share { worker, workers }, Dealing::ByNumber).unwrap();
+            let mut tuples = tuples(&pools, &lists, Share { worker, workers }, Sharding::ByNumber).unwrap();
             let port = tuples.clients[0].ports[0];
             for _ in (worker..len * u64::from(port.count)).step_by(workers as usize) {
                 let tuple = tuples.next(0, unasked).unwrap().tuple;
@@ -327,7 +327,7 @@ proptest! {
         for worker in 0..workers {
             let share = Share { worker: worker as u64, workers: workers as u64 };
             let owned = |tuple: &Tuple| queue(tuple, workers) == worker;
-            let mut tuples = tuples(&pools, &lists, share, Dealing::ByHash).unwrap();
+            let mut tuples = tuples(&pools, &lists, share, Sharding::ByHash).unwrap();
             for _ in 0..300 {
                 let mut draw = tuples.next(0, owned).unwrap();
                 if skip {
@@ -345,12 +345,12 @@ proptest! {
 fn one_client_serves_sixteen_workers_with_all_its_ports() {
     let pools = [range(v4(16, 0, 0, 1), 1), range(v4(48, 0, 0, 1), 1)];
     let lists = [(vec![weighted(0, 1)], vec![weighted(1, 1)])];
-    for dealing in [Dealing::ByNumber, Dealing::ByHash] {
+    for sharding in [Sharding::ByNumber, Sharding::ByHash] {
         let mut seen = HashSet::new();
         for worker in 0..16 {
             let owned = |tuple: &Tuple| queue(tuple, 16) == worker;
             let share = Share { worker: worker as u64, workers: 16 };
-            let mut tuples = tuples(&pools, &lists, share, dealing).unwrap();
+            let mut tuples = tuples(&pools, &lists, share, sharding).unwrap();
             while seen.insert(tuples.next(0, owned).unwrap().tuple.source_port) {}
         }
         assert_eq!(seen.len(), 65_536 - 1024);
@@ -363,7 +363,7 @@ fn clients_that_share_an_entry_repeat_no_port() {
     let clients = 5u64;
     let pools = [range(v4(16, 0, 0, 1), u128::from(clients)), range(v4(48, 0, 0, 1), 1)];
     let lists = [(vec![weighted(0, 1)], vec![weighted(1, 1)])];
-    let mut tuples = tuples(&pools, &lists, ALONE, Dealing::ByHash).unwrap();
+    let mut tuples = tuples(&pools, &lists, ALONE, Sharding::ByHash).unwrap();
     tuples.clients[0].looked = vec![0; 2].into();
     let mut seen = HashSet::new();
     for _ in 0..clients * 20_000 {
@@ -373,7 +373,7 @@ fn clients_that_share_an_entry_repeat_no_port() {
 }
 
 /// Client and source port of what a worker's programs open from clients in turn.
-fn opened_by(share: Share, dealing: Dealing, own: impl Fn(&Tuple) -> bool) -> Vec<(Address, u16)> {
+fn opened_by(share: Share, sharding: Sharding, own: impl Fn(&Tuple) -> bool) -> Vec<(Address, u16)> {
     let address = |n: u32| Address::v4(0x1000_0000 + n);
     let server = Address::v4(0x3000_0001);
     let pools = [
@@ -382,7 +382,7 @@ fn opened_by(share: Share, dealing: Dealing, own: impl Fn(&Tuple) -> bool) -> Ve
     ];
     let [clients, servers] = [0, 1].map(|pool| vec![WeightedPool { pool, weight: 1 }]);
     let templates = [(&clients[..], &servers[..]), (&clients[..], &servers[..])];
-    let mut tuples = Tuples::with_opened(&pools, templates, &[1], share, dealing).unwrap();
+    let mut tuples = Tuples::with_opened(&pools, templates, &[1], share, sharding).unwrap();
     let mut taken = Vec::new();
     for n in 0..3000 {
         let draw = tuples.next_of(1, address(n % 3), &own).expect("a port");
@@ -401,13 +401,13 @@ fn opened_by(share: Share, dealing: Dealing, own: impl Fn(&Tuple) -> bool) -> Ve
 fn no_two_workers_open_a_connection_from_the_same_port_of_a_client() {
     let mut all = Vec::new();
     for worker in 0..3 {
-        all.extend(opened_by(Share { worker, workers: 3 }, Dealing::ByNumber, |_| false));
+        all.extend(opened_by(Share { worker, workers: 3 }, Sharding::ByNumber, |_| false));
     }
     let count = all.len();
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), count);
     let owned = |tuple: &Tuple| tuple.source_port % 3 == 1;
-    let taken = opened_by(Share { worker: 1, workers: 3 }, Dealing::ByHash, owned);
+    let taken = opened_by(Share { worker: 1, workers: 3 }, Sharding::ByHash, owned);
     assert!(taken.iter().all(|(_, port)| port % 3 == 1), "replies to all arrive here");
 }

@@ -5,8 +5,9 @@ use std::{collections::VecDeque, sync::Arc};
 
 use super::net::{CLIENT_PORT, MS, SERVER_PORT, with};
 use spate_stateful::{
-    Address, Count, Finish, Instruction, Payload, PortLink, Protocol, Received, Scenario, Stack, Tunables, Tuple,
-    packet::{Below, Content, Ends, Head, Options, Packet, TCP_HEADER, flag},
+    Address, Count, Instruction, OffloadRequest, Payload, PortLink, Protocol, Received, Scenario, Stack, Tunables,
+    Tuple,
+    packet::{Content, Endpoints, LowerHeaders, Options, Packet, SegmentHeader, TCP_HEADER, flag},
     tcp::Output,
 };
 
@@ -200,12 +201,19 @@ impl Peer {
         if self.client { CLIENT_PORT } else { SERVER_PORT }
     }
 
-    fn below(&self, tos: u8) -> Below {
+    fn below(&self, tos: u8) -> LowerHeaders {
         let v4 = |a: u32| Address::v4(a << 24 | 1);
         let (source, destination) = if self.client { (v4(48), v4(16)) } else { (v4(16), v4(48)) };
         let mut macs = [2; 12];
         macs[..6].copy_from_slice(&PORTS[self.port()].mac);
-        Below { macs, ends: Ends::of(source, destination), tos, ttl: 9, id: 0, finish: Finish::Nothing }
+        LowerHeaders {
+            macs,
+            ends: Endpoints::of(source, destination),
+            tos,
+            ttl: 9,
+            id: 0,
+            finish: OffloadRequest::Nothing,
+        }
     }
 
     /// Sends a segment now, and collects what the stack answers at once.
@@ -230,7 +238,7 @@ impl Peer {
         let mut frame = vec![0; header + segment.data];
         let (source_port, destination_port) = if self.client { (80, self.client_port) } else { (self.client_port, 80) };
         let ack = if segment.flags & ACK == 0 { 0 } else { segment.ack.wrapping_add(self.irs) };
-        let head = Head {
+        let head = SegmentHeader {
             source_port,
             destination_port,
             seq: segment.seq.wrapping_add(self.iss),

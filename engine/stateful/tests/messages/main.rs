@@ -5,7 +5,7 @@ mod oracle;
 use oracle::compare;
 use proptest::prelude::*;
 use spate_stateful::{
-    message::{Fault, Fed, LONGEST_LINES, Matcher},
+    message::{Fault, Fed, MAX_HEADER_BYTES, Matcher},
     program::Until,
 };
 
@@ -121,9 +121,9 @@ fn what_has_no_end_that_can_be_known_is_reported_by_its_fault() {
 
 #[test]
 fn a_header_without_an_end_is_given_up() {
-    let endless = [b"GET / HTTP/1.1\r\nX: ".to_vec(), vec![b'x'; LONGEST_LINES as usize]].concat();
+    let endless = [b"GET / HTTP/1.1\r\nX: ".to_vec(), vec![b'x'; MAX_HEADER_BYTES as usize]].concat();
     assert_eq!(http(&endless), Fed::Broken(Fault::TooLong));
-    assert_eq!(http(&endless[..LONGEST_LINES as usize]), Fed::More);
+    assert_eq!(http(&endless[..MAX_HEADER_BYTES as usize]), Fed::More);
     // The lines of chunks are as many as there are chunks.
     let chunks =
         [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec(), b"1\r\nx\r\n".repeat(20_000)].concat();

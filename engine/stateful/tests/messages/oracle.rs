@@ -2,7 +2,7 @@
 //! The end of a message found in the simplest way, all bytes at hand: what the matcher, which sees them in pieces, must agree
 //! with.
 use spate_stateful::{
-    message::{Fed, LONGEST_LINES, Matcher},
+    message::{Fed, MAX_HEADER_BYTES, Matcher},
     program::Until,
 };
 
@@ -159,7 +159,7 @@ fn chunks(bytes: &[u8], mut at: usize) -> Result<Verdict, Verdict> {
 
 /// Gives bytes to a matcher in pieces, whose lengths are drawn from others, and compares.
 pub fn compare(until: &Until, bytes: &[u8], pieces: &[u8]) {
-    assert!(bytes.len() < LONGEST_LINES as usize, "shorter than any bound");
+    assert!(bytes.len() < MAX_HEADER_BYTES as usize, "shorter than any bound");
     let expected = match until {
         Until::Pattern(wanted) => pattern(wanted, bytes),
         Until::HttpMessage => http(bytes),

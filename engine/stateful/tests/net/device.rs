@@ -2,7 +2,7 @@
 //! A device that completes checksums and cuts frames into segments, as DPDK documents what a driver is given (rte_mbuf_core.h:
 //! RTE_MBUF_F_TX_IP_CKSUM, RTE_MBUF_F_TX_L4_MASK, RTE_MBUF_F_TX_TCP_SEG; programmer's guide, "Meta Information" of mbufs) and as
 //! devices do it. It knows the stack's frames by their bytes alone.
-use spate_stateful::{Cut, Layers};
+use spate_stateful::{HeaderLengths, Segmentation};
 
 const FIN_PSH: u8 = 1 | 8;
 const CWR: u8 = 128;
@@ -43,9 +43,9 @@ fn pseudo(frame: &[u8], v6: bool, tcp: bool, len: usize) -> u16 {
 }
 
 /// What goes on the wire for a frame; `segment` bytes of data each, if it is to be cut.
-pub fn finish(frame: &[u8], segment: Option<usize>, cut: Option<Cut>) -> Vec<Vec<u8>> {
+pub fn finish(frame: &[u8], segment: Option<usize>, cut: Option<Segmentation>) -> Vec<Vec<u8>> {
     let (l2, l3, l4, v6, tcp) = layers(frame);
-    let ours = Layers::of(frame).expect("it is of TCP or UDP");
+    let ours = HeaderLengths::of(frame).expect("it is of TCP or UDP");
     assert_eq!((ours.l2.into(), ours.l3.into(), ours.l4.into(), ours.v6, ours.tcp), (l2, l3, l4, v6, tcp));
     let at = l2 + l3 + if tcp { 16 } else { 6 };
     let len = frame.len() - l2 - l3;

@@ -7,8 +7,9 @@ pub mod icmp;
 use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
 use spate_stateful::{
-    Address, Client, Count, Counters, Cut, Instruction, Offloads, Payload, Pool, PortLink, Program, Protocol, Received,
-    Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool, pool::Order, random::Numbers, tcp::Output,
+    Address, Client, Count, Counters, Instruction, Offloads, Payload, Pool, PortLink, Program, Protocol, Received,
+    Scenario, Segmentation, Server, Stack, Template, Tunables, Tuple, WeightedPool, pool::Order, random::Numbers,
+    tcp::Output,
 };
 
 pub const CLIENT_PORT: usize = 0;
@@ -80,20 +81,20 @@ impl Output for Frames {
         self.frames.last_mut().map(|frame| frame.0.as_mut_slice())
     }
 
-    fn leaves_checksums(&self) -> bool {
+    fn offloads_checksums(&self) -> bool {
         self.offloads.checksums
     }
 
-    fn cut(&self) -> Option<&Cut> {
-        self.offloads.cut.as_ref()
+    fn segmentation(&self) -> Option<&Segmentation> {
+        self.offloads.segmentation.as_ref()
     }
 
-    fn frame_to_cut(&mut self, headers: usize, data: usize, segment: usize) -> Option<&mut [u8]> {
+    fn frame_to_segment(&mut self, headers: usize, data: usize, segment: usize) -> Option<&mut [u8]> {
         if self.frames.len() == self.room {
             return None;
         }
         if self.no_memory {
-            self.offloads.cut = None;
+            self.offloads.segmentation = None;
             return None;
         }
         self.frames.push((vec![0; headers + data], Some(segment)));
@@ -246,7 +247,7 @@ impl<H: Host> Net<H> {
         for (frame, segment) in frames.frames {
             let on_wire = match self.offloads {
                 Offloads { checksums: false, .. } if segment.is_none() => vec![frame],
-                Offloads { cut, .. } => device::finish(&frame, segment, cut),
+                Offloads { segmentation, .. } => device::finish(&frame, segment, segmentation),
             };
             if segment.is_some() {
                 self.cut += 1;

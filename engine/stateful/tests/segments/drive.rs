@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use spate_net::checksum::{checksum, sum};
 use spate_stateful::{
-    Address, COUNTERS, Client, Count, Finish, Instruction, Payload, Pool, PortLink, Program, Protocol, Scenario,
-    Server, Stack, Template, Tunables, Tuple, WeightedPool, arrivals,
-    packet::{Below, Content, Ends, Head, Options, Packet, TCP_HEADER, UDP_HEADER, flag},
+    Address, COUNTERS, Client, Count, Instruction, OffloadRequest, Payload, Pool, PortLink, Program, Protocol,
+    Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool, arrivals,
+    packet::{Content, Endpoints, LowerHeaders, Options, Packet, SegmentHeader, TCP_HEADER, UDP_HEADER, flag},
     pool,
     program::Until,
     tcp::Output,
@@ -185,11 +185,14 @@ fn tuple(flow: usize, v6: bool) -> Tuple {
 }
 
 /// The headers below, and the ports, of what comes to the client's or the server's end of a flow.
-fn headers(tuple: &Tuple, to_client: bool, tos: u8) -> (Below, (u16, u16)) {
+fn headers(tuple: &Tuple, to_client: bool, tos: u8) -> (LowerHeaders, (u16, u16)) {
     let ends = [(tuple.local, tuple.local_port), (tuple.remote, tuple.remote_port)];
     let [source, destination] = if to_client { [ends[1], ends[0]] } else { ends };
-    let ends = Ends::of(source.0, destination.0);
-    (Below { macs: [2; 12], ends, tos, ttl: 9, id: 0, finish: Finish::Nothing }, (source.1, destination.1))
+    let ends = Endpoints::of(source.0, destination.0);
+    (
+        LowerHeaders { macs: [2; 12], ends, tos, ttl: 9, id: 0, finish: OffloadRequest::Nothing },
+        (source.1, destination.1),
+    )
 }
 
 /// A segment to an end of a flow.
@@ -232,7 +235,7 @@ fn segment(bytes: &mut Bytes<'_>, known: &Known, tuple: &Tuple, to_client: bool)
         data[usize::from(bytes.u8() % 64)] = bytes.u8();
     }
     let data_sum = !checksum(sum(data));
-    let head = Head { source_port, destination_port, seq, ack, flags, window, ecn: 0 };
+    let head = SegmentHeader { source_port, destination_port, seq, ack, flags, window, ecn: 0 };
     below.write_tcp(&mut frame, &head, &options, (len, data_sum));
     frame
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Streams that send in bursts, and chains of them. Every worker follows every burst, whether it sends in it or not: the end
 //! of a burst, and so the start of what comes after it, is the due time of its last packet, which all compute alike.
-use super::{Batch, Entry, Next, Schedule, Step, StreamTiming, Successor, Transmit, Who, WorkerShare};
+use super::{Batch, Entry, Next, Schedule, Source, Step, StreamTiming, Successor, Transmit, WorkerShare};
 use crate::Pace;
 
 /// Where a bursting stream stands, beside its cursor, whose pace is the present burst's.
@@ -128,13 +128,13 @@ impl Schedule {
         bursting.taken = 0;
         cursor.pace = Pace::starting(end_ns.saturating_add(cursor.timing.start_delay_ns), cursor.timing.rate);
         if running {
-            self.heap.retain(|e| e.who != Who::Burst(stream));
+            self.heap.retain(|e| e.who != Source::Burst(stream));
             for at in (0..self.heap.len() / 2).rev() {
                 self.sift_down(at);
             }
         }
         if let Some(due_ns) = self.aim_burst(stream) {
-            self.insert(Entry { due_ns, who: Who::Burst(stream) });
+            self.insert(Entry { due_ns, who: Source::Burst(stream) });
         }
     }
 }

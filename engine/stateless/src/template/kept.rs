@@ -13,9 +13,9 @@ use super::{MAX_FRAME_LEN, PIECE};
 /// Bits of a note that are a number of bytes; those above are the template's.
 const LEN_BITS: u32 = 16;
 /// Bytes that a buffer holds at most.
-const MOST: u64 = MAX_FRAME_LEN.next_multiple_of(PIECE) as u64;
+const MAX_BYTES: u64 = MAX_FRAME_LEN.next_multiple_of(PIECE) as u64;
 // So that the notes of two templates are further apart than any lengths.
-const _: () = assert!(2 * MOST < 1 << LEN_BITS);
+const _: () = assert!(2 * MAX_BYTES < 1 << LEN_BITS);
 
 /// A template's part in notes.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ impl Kept {
         let Some(note) = note else { return copy(out, frame) };
         // Bytes that it holds; beyond all lengths if the note is another template's.
         let held = note.wrapping_sub(self.base);
-        if held.wrapping_sub(len as u64) <= MOST {
+        if held.wrapping_sub(len as u64) <= MAX_BYTES {
             copy(&mut out[..PIECE], frame);
         } else {
             self.fill(out, frame, len, held, note);
@@ -58,7 +58,7 @@ impl Kept {
 
     /// Copies what the buffer does not hold, and notes that.
     fn fill(&self, out: &mut [u8], frame: &[u8], len: usize, held: u64, note: &mut u64) {
-        let from = if held <= MOST { held as usize / PIECE * PIECE } else { 0 };
+        let from = if held <= MAX_BYTES { held as usize / PIECE * PIECE } else { 0 };
         copy(&mut out[..PIECE], frame);
         copy(&mut out[from..], &frame[from..]);
         // Behind the packet lies what fills the last piece up, which is not in a longer frame.

@@ -17,7 +17,7 @@ fn side(side: Side, counters: &[(&str, u64)], warmup: &[(&str, u64)]) -> Templat
 }
 
 fn warnings(sides: Vec<TemplateStats>) -> Vec<String> {
-    complaints(&WatchStatsResponse { templates: sides, ..WatchStatsResponse::default() }, &[])
+    validity_problems(&WatchStatsResponse { templates: sides, ..WatchStatsResponse::default() }, &[])
 }
 
 #[test]

@@ -4,11 +4,11 @@ use crate::control::runs::Engine;
 use std::time::Duration;
 
 /// How often leases are looked at.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Stops the runs of an engine whose lease has expired, for ever.
 pub async fn enforce(engine: &Engine) {
-    let mut looks = tokio::time::interval(LOOK);
+    let mut looks = tokio::time::interval(POLL_INTERVAL);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         looks.tick().await;

@@ -14,7 +14,7 @@ pub(super) struct TemplateFacts {
     /// Where its clients are; empty if they are elsewhere.
     pub(super) client_port: String,
     /// By port, in bits a second on the medium at that rate: fractions.
-    pub(super) asks: Vec<(PortIndex, (u128, u128))>,
+    pub(super) demands: Vec<(PortIndex, (u128, u128))>,
 }
 
 /// Facts about a stream that no change of rates affects.
@@ -32,18 +32,18 @@ pub struct StreamFacts {
     /// Whether it replays a capture, which sets the rate.
     pub(super) replayed: bool,
     /// What it asks of its port at the plan's rate.
-    pub(super) ask: load::Ask,
+    pub(super) demand: load::Demand,
 }
 
 impl StreamFacts {
     /// What it asks of its port at a rate, unless it is disabled. A replay asks for as much more as its speed is greater than the plan's.
-    pub(super) fn ask_at(&self, rate: StreamRate) -> Result<Option<load::Ask>, RateError> {
+    pub(super) fn demand_at(&self, rate: StreamRate) -> Result<Option<load::Demand>, RateError> {
         let Some((mut rate, planned)) = rate.when_resumed() else { return Ok(None) };
         if self.replayed {
             let (numerator, denominator) = rate.divided_by(planned)?;
-            rate = self.ask.rate.scaled(numerator, denominator)?;
+            rate = self.demand.rate.scaled(numerator, denominator)?;
         }
-        Ok(Some(load::Ask { rate, ..self.ask }))
+        Ok(Some(load::Demand { rate, ..self.demand }))
     }
 }
 
@@ -60,7 +60,7 @@ pub(super) fn stream_facts(plan: &Plan, checked: &Checked) -> Vec<StreamFacts> {
                 tx_port: stream.tx_port.clone(),
                 rx_port: stream.rx_port.clone(),
                 measured: found.template.flow(),
-                ask: load::Ask {
+                demand: load::Demand {
                     port: found.tx_port,
                     chain,
                     starts: !timing.waits,
@@ -76,12 +76,12 @@ pub(super) fn stream_facts(plan: &Plan, checked: &Checked) -> Vec<StreamFacts> {
 
 pub(super) fn template_facts(plan: &Plan, checked: &Checked) -> Vec<TemplateFacts> {
     let fact = |(index, template): (usize, &contract::Template)| {
-        let asks = checked.flow_asks.iter().filter(|ask| ask.template == TemplateIndex(index));
+        let demands = checked.flow_demands.iter().filter(|demand| demand.template == TemplateIndex(index));
         TemplateFacts {
             name: template.name.clone(),
             group: if template.group.is_empty() { template.name.clone() } else { template.group.clone() },
             client_port: template.client_port.clone(),
-            asks: asks.map(|ask| (ask.port, ask.bits)).collect(),
+            demands: demands.map(|demand| (demand.port, demand.bits)).collect(),
         }
     };
     plan.stateful.iter().flat_map(|stateful| &stateful.templates).enumerate().map(fact).collect()

@@ -24,7 +24,7 @@ pub struct Held {
     /// When it was prepared.
     pub prepared: Instant,
     pub(super) plan_digest: [u8; 32],
-    /// Of a run of trials: what the next are made of.
+    /// What the next trials of a run of trials are made of.
     pub(super) trials: Option<Trials>,
     pub(super) stages: Option<Stages>,
     /// From the plan, for the metrics' labels.
@@ -97,7 +97,7 @@ impl Held {
         self.run.set_reference(to).map_err(|error| Refusal::State(error.to_string()))
     }
 
-    /// To what bound time stamps of the engines agree; none if that is not known, or no other engine takes part.
+    /// Bound to which the time stamps of the engines agree; none if it is not known, or no other engine takes part.
     pub fn clock_bound_ns(&self) -> Option<u64> {
         self.clock_bound_ns.or_else(|| self.run.reference_bound_ns())
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runs made of plans: validated, admitted, allocated, armed.
-use super::{Engine, Held, MOST_RUNS, chosen, facts, lock, refused_change, refused_start};
+use super::{Engine, Held, MAX_RUNS, chosen, facts, lock, refused_change, refused_start};
 use crate::control::instant::instant_of;
 use crate::control::lease::Lease;
 use crate::control::stages::Stages;
@@ -12,7 +12,7 @@ use crate::index::{PortIndex, TemplateIndex};
 use crate::plan::{Site, Violations, decode, fit, stages, validate};
 use contract::{Plan, Ratio, Selector, StartTrialRequest, update_request};
 use prost::bytes::Bytes;
-use spate_neighbour::MOST_GROUPS;
+use spate_neighbour::MAX_GROUPS;
 use spate_stateful::{PortLink, Scenario};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,7 +68,7 @@ impl Engine {
         let streams = facts::stream_facts(&plan, &checked);
         let templates = facts::template_facts(&plan, &checked);
         let mut fine = Violations::default();
-        stages::validate_rates(&plan, streams.iter().map(|stream| stream.ask.rate), &mut fine);
+        stages::validate_rates(&plan, streams.iter().map(|stream| stream.demand.rate), &mut fine);
         fine.or(())?;
         let groups = groups::by_group(&streams, &checked.measured.streams);
         let stateful = match &checked.stateful {
@@ -156,25 +156,25 @@ impl Engine {
     /// Where a scenario's packets go. Its addresses are answered for from here on: servers of one port may be asked for from
     /// another.
     fn join_links(&self, scenario: &Scenario, warnings: &mut Vec<String>) -> Result<(Vec<PortLink>, OnLink), Refusal> {
-        let holding = self.datapath.hold(scenario).map_err(|e| Refusal::Exhausted(e.to_string()))?;
-        let next_hop::Links { links, neighbours, hops, gateways, seeking, warnings: of_links } =
+        let address_guard = self.datapath.hold(scenario).map_err(|e| Refusal::Exhausted(e.to_string()))?;
+        let next_hop::Links { links, neighbours, hops, gateways, resolution_guard, warnings: of_links } =
             next_hop::links(scenario, &self.datapath)?;
         warnings.extend(of_links);
-        if holding.unreported() > 0 {
+        if address_guard.unreported() > 0 {
             warnings.push(format!(
-                "{} multicast groups of its servers are not reported (IGMP, MLD): a port is a member of {MOST_GROUPS} groups at most",
-                holding.unreported()
+                "{} multicast groups of its servers are not reported (IGMP, MLD): a port is a member of {MAX_GROUPS} groups at most",
+                address_guard.unreported()
             ));
         }
-        let (holding, seeking) = (Some(Arc::new(holding)), seeking.map(Arc::new));
-        Ok((links, OnLink { neighbours, hops, gateways, holding, seeking }))
+        let (address_guard, resolution_guard) = (Some(Arc::new(address_guard)), resolution_guard.map(Arc::new));
+        Ok((links, OnLink { neighbours, hops, gateways, address_guard, resolution_guard }))
     }
 
     /// Whether there is room for another run and its tags are free.
     fn admit(&self, plan: &Plan) -> Result<(), Refusal> {
         let runs = lock(&self.runs);
-        if runs.len() >= MOST_RUNS {
-            return Err(Refusal::Exhausted(format!("the engine holds {MOST_RUNS} runs; Remove ended ones first")));
+        if runs.len() >= MAX_RUNS {
+            return Err(Refusal::Exhausted(format!("the engine holds {MAX_RUNS} runs; Remove ended ones first")));
         }
         let second = plan.trials.as_ref().map(|trials| ("trials.second_run_tag", trials.second_run_tag));
         for (field, tag) in [("run_tag", plan.run_tag)].into_iter().chain(second) {

@@ -128,8 +128,9 @@ impl Engine {
                         let wrong = format!("stream {:?} has the rate of its capture; set a rate_factor", stream.name);
                         return Err(Refusal::field("rate", wrong));
                     }
-                    let line = self.ports[stream.ask.port.0].line_rate_bps.map_or(LineRate::Unknown, LineRate::Known);
-                    let rate = rate::packet_rate(Some(asked), stream.ask.frame_bytes, &stream.tx_port, line)
+                    let line =
+                        self.ports[stream.demand.port.0].line_rate_bps.map_or(LineRate::Unknown, LineRate::Known);
+                    let rate = rate::packet_rate(Some(asked), stream.demand.frame_bytes, &stream.tx_port, line)
                         .map_err(|e| Refusal::field("rate", e.to_string()))?
                         .ok_or_else(|| Refusal::field("rate", "waits for a line rate"))?;
                     match by_rate.iter_mut().find(|(_, known)| *known == rate) {
@@ -162,13 +163,13 @@ impl Held {
 
     /// Adds what its enabled streams and its templates ask of each port at these rates, in bits a second on the medium.
     pub(super) fn add_bits(&self, rates: &Rates, all: &mut BTreeMap<PortIndex, u128>) -> Result<(), RateError> {
-        let asks = self.streams.iter().zip(rates.streams()).map(|(stream, rate)| stream.ask_at(*rate));
-        for (port, bits) in load::by_port(asks.collect::<Result<Vec<_>, _>>()?.into_iter().flatten()) {
+        let demands = self.streams.iter().zip(rates.streams()).map(|(stream, rate)| stream.demand_at(*rate));
+        for (port, bits) in load::by_port(demands.collect::<Result<Vec<_>, _>>()?.into_iter().flatten()) {
             *all.entry(port).or_default() += bits;
         }
         for (template, factor) in self.templates.iter().zip(rates.template_factors()) {
             let Some(factor) = factor else { continue };
-            for (port, bits) in &template.asks {
+            for (port, bits) in &template.demands {
                 *all.entry(*port).or_default() += product(*bits, factor);
             }
         }
@@ -194,7 +195,7 @@ fn may_ask_for_more(change: &update_request::Change) -> bool {
     !matches!(change, Asked::Enabled(false) | Asked::Paused(_))
 }
 
-/// Of two fractions, rounded down; of such large ones that 128 bits are not enough, the first is rounded down before.
+/// The product of two fractions, rounded down. Where 128 bits are not enough, the first fraction is rounded down before.
 fn product(a: (u128, u128), b: (u128, u128)) -> u128 {
     match (a.0.checked_mul(b.0), a.1.checked_mul(b.1)) {
         (Some(numerator), Some(denominator)) => numerator / denominator.max(1),

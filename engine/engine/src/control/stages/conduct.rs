@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 /// How often runs are looked at where nothing is due.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Workers receive a change this long before its instant.
 const LEAD_NS: i64 = 250_000_000;
 
@@ -69,7 +69,7 @@ pub async fn conduct(engine: &Engine) {
 pub fn advance(engine: &Engine) -> Duration {
     let all = engine.all();
     let due = all.iter().filter_map(|held| held.stages()?.advance(engine, held));
-    due.map(Duration::from_nanos).fold(LOOK, Duration::min)
+    due.map(Duration::from_nanos).fold(POLL_INTERVAL, Duration::min)
 }
 
 #[cfg(test)]

@@ -44,7 +44,8 @@ impl Counter {
 /// The clock of a counter that was read ten times a second, for 3.2 s, within 600 ns each time.
 fn followed(counter: &Counter) -> DeviceClock {
     let clock = DeviceClock::new(WANDER_PPB);
-    (1..=KEPT as u64).for_each(|n| assert!(clock.learn(counter.read(n * REFRESH_NS, (300, 300))).is_some() == (n > 2)));
+    (1..=MAX_READINGS as u64)
+        .for_each(|n| assert!(clock.learn(counter.read(n * REFRESH_NS, (300, 300))).is_some() == (n > 2)));
     clock
 }
 
@@ -92,7 +93,7 @@ fn what_is_known_after_some_seconds_is_known_to_the_width_of_a_reading() {
     for hz in [1e9, 156.25e6, 78.125e6] {
         let counter = Counter::new(7, hz);
         let clock = followed(&counter);
-        let last = KEPT as u64 * REFRESH_NS;
+        let last = MAX_READINGS as u64 * REFRESH_NS;
         // Half of the width, two ticks, and what may have been added since: 1.2 ppm.
         let bound = clock.bound_ns(last + REFRESH_NS).unwrap();
         assert!((300..500).contains(&bound), "{bound} ns at {hz} Hz");
@@ -112,7 +113,7 @@ fn of_several_tries_the_narrowest_counts_and_of_several_readings_the_best() {
     // A thread that lost its CPU for 20 ms in all of its tries.
     let counter = Counter::new(0, 1e9);
     let clock = followed(&counter);
-    let next = (KEPT as u64 + 1) * REFRESH_NS;
+    let next = (MAX_READINGS as u64 + 1) * REFRESH_NS;
     let before = clock.bound_ns(next).unwrap();
     clock.learn(counter.read(next, (20 * MS, 0)));
     let bound = clock.bound_ns(next).unwrap();
@@ -121,7 +122,7 @@ fn of_several_tries_the_narrowest_counts_and_of_several_readings_the_best() {
 
 #[test]
 fn a_counter_that_begins_again_at_0_goes_on() {
-    let last = KEPT as u64 * REFRESH_NS;
+    let last = MAX_READINGS as u64 * REFRESH_NS;
     // It does so between two readings, and after the last.
     for wraps_at in [last - REFRESH_NS / 2, last + REFRESH_NS / 2] {
         let counter = Counter::new(0u64.wrapping_sub(wraps_at), 1e9);
@@ -137,7 +138,7 @@ fn a_counter_that_begins_again_at_0_goes_on() {
 fn a_counter_that_was_reset_is_measured_anew_and_says_how_far_it_was_off() {
     let clock = followed(&Counter::new(1 << 40, 1e9));
     let reset = Counter::new(0, 1e9);
-    let next = (KEPT as u64 + 1) * REFRESH_NS;
+    let next = (MAX_READINGS as u64 + 1) * REFRESH_NS;
     let was_off = clock.learn(reset.read(next, (300, 300))).unwrap();
     assert!(was_off.abs_diff(1 << 40) < 2000, "{was_off}");
     assert_eq!((clock.bound_ns(next), clock.line().unwrap().arrival(reset.at(next), next, 0)), (None, None));
@@ -150,7 +151,7 @@ fn a_counter_that_was_reset_is_measured_anew_and_says_how_far_it_was_off() {
 fn a_rate_that_changes_by_more_than_it_may_is_found_and_counts_as_an_error() {
     let mut counter = Counter::new(0, 1e9);
     let clock = followed(&counter);
-    let last = KEPT as u64 * REFRESH_NS;
+    let last = MAX_READINGS as u64 * REFRESH_NS;
     counter.faster.push((last, 100_000.0));
     let was_off = clock.learn(counter.read(last + REFRESH_NS, (300, 300))).unwrap();
     // 100 ppm for 100 ms.

@@ -63,7 +63,7 @@ pub(in crate::datapath) struct Context<'a> {
     pub(in crate::datapath) workers: &'a Arc<Workers>,
     pub(in crate::datapath) nodes: &'a Nodes,
     pub(in crate::datapath) long_packets: &'a mut LongPackets,
-    pub(in crate::datapath) packets_to_cut: &'a mut LongPackets,
+    pub(in crate::datapath) tso_pools: &'a mut LongPackets,
     pub(in crate::datapath) slot: usize,
     /// The runs that are not removed.
     pub(in crate::datapath) present: &'a [Arc<Run>],
@@ -159,7 +159,8 @@ pub(in crate::datapath) fn prepare(
         let workers: Vec<_> = templates.workers.iter().map(|(worker, _)| *worker).collect();
         next_hops.add_links(stateful, &context.links, &workers);
     }
-    let OnLink { holding, seeking, .. } = spec.stateful.map(|stateful| stateful.on_link).unwrap_or_default();
+    let OnLink { address_guard, resolution_guard, .. } =
+        spec.stateful.map(|stateful| stateful.on_link).unwrap_or_default();
     let records = recorded.map(|recorded| recorded.start(shares.clone(), context.clock.clone())).transpose()?;
     let run = Run::new(run::Parts {
         id: spec.run_id,
@@ -178,8 +179,8 @@ pub(in crate::datapath) fn prepare(
         receive: receive.control,
         templates,
         next_hops,
-        holding,
-        seeking,
+        address_guard,
+        resolution_guard,
         records,
     });
     Ok((run, parts))
@@ -345,7 +346,7 @@ fn prebuilt(
                 &mut lanes,
                 numbers,
                 UNMEASURED,
-                &mut Beforehand(&mut packets),
+                &mut PrebuiltFrames(&mut packets),
                 at as usize,
             );
         }
@@ -355,9 +356,9 @@ fn prebuilt(
 }
 
 /// Prebuilt packets that are being written.
-struct Beforehand<'a>(&'a mut Prebuilt);
+struct PrebuiltFrames<'a>(&'a mut Prebuilt);
 
-impl Frames for Beforehand<'_> {
+impl Frames for PrebuiltFrames<'_> {
     fn frames<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
         self.0.frames_mut(first, lens)
     }

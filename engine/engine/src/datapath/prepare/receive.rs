@@ -13,7 +13,7 @@ use crate::datapath::{
     prepare::{Context, by_tag},
     run::{Received, Receiver, Run},
     shared::RunShare,
-    worker::{DelayPlace, Marks, Owner, RunForeign, RunReceive, RunReceiver, StreamReceive},
+    worker::{DelayIndex, Marks, Owner, RunForeign, RunReceive, RunReceiver, StreamReceive},
 };
 use crate::index::{PortIndex, StreamIndex, WorkerIndex};
 
@@ -25,8 +25,8 @@ const HISTOGRAM_BYTES: usize = 1 << 30;
 /// Arrival gaps that workers keep of streams: this many over all of them, but of each within these bounds. Of few streams many
 /// are kept, which several workers may need; of many few, because the first packets of each find their slots.
 const GAPS: usize = 1 << 15;
-const FEWEST_GAPS: usize = 8;
-const MOST_GAPS: usize = 128;
+const MIN_GAPS: usize = 8;
+const MAX_GAPS: usize = 128;
 
 /// A run's receiving side.
 pub(in crate::datapath) struct Receive {
@@ -34,7 +34,7 @@ pub(in crate::datapath) struct Receive {
     pub(in crate::datapath) workers: Vec<RunReceive>,
     /// Counters, by worker.
     pub(in crate::datapath) shares: Vec<Arc<RunShare>>,
-    /// What control has to know of it.
+    /// What control needs to read the counters.
     pub(in crate::datapath) control: Received,
 }
 
@@ -70,7 +70,7 @@ pub(in crate::datapath) fn receive(
         let delay = s.receive.histogram.filter(|_| s.template.flow()).map(|histogram| {
             let slot = slots;
             slots += 1;
-            DelayPlace { slot, histogram: histogram as u32 }
+            DelayIndex { slot, histogram: histogram as u32 }
         });
         delays.push(delay.map(|place| place.slot));
         streams.push(StreamReceive { port: s.rx_port.map(|port| port.0 as u16), wide, delay });
@@ -117,7 +117,7 @@ pub(in crate::datapath) fn receive(
     let reads = |worker| context.ports.iter().any(|port| port.rx_workers.contains(&worker));
     let readers: Vec<bool> = (0..workers).map(WorkerIndex).map(reads).collect();
     let lists = spec.streams.iter().filter(|s| measured(s)).count() * readers.iter().filter(|reads| **reads).count();
-    let places = (GAPS / lists.max(1)).clamp(FEWEST_GAPS, MOST_GAPS);
+    let places = (GAPS / lists.max(1)).clamp(MIN_GAPS, MAX_GAPS);
     let shares = owned_histograms
         .iter()
         .zip(&readers)

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use spate_replay::{HeldTape, Source, Tape, Tempo};
+use spate_replay::{HeldTape, Pacer, Source, Tape};
 use spate_stateless::StreamTiming;
 
 use crate::datapath::{
@@ -21,9 +21,9 @@ use crate::index::{StreamIndex, WorkerIndex};
 /// What is read ahead of the worker: 6 ms at 10 Gbit/s.
 const AHEAD_BYTES: usize = 8 << 20;
 /// Captures that are read while they are sent, of all runs: 144 MiB with what each reads at a time.
-const MOST_READERS: usize = 16;
+const MAX_READERS: usize = 16;
 /// How often a reader looks for room again: a worker cannot call without a system call.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The replay of `spec.streams[index]` for the worker that sends it. Of `timing` the rate is its speed at first, none if it stands, and
 /// `next` as its port's schedule has it.
@@ -44,16 +44,16 @@ pub(in crate::datapath) fn prepare(
     };
     let base = stream.timing.rate.ok_or_else(|| wrong("its speed is missing".into(), false))?;
     let lead = asked.capture.survey.lead(asked.gap);
-    let mut tempo = Tempo::new(stream.timing.start_delay_ns, speed_of(base), asked.min_gap_ns).behind(lead);
+    let mut pacer = Pacer::new(stream.timing.start_delay_ns, speed_of(base), asked.min_gap_ns).behind(lead);
     if timing.rate.is_none() {
-        tempo.change(0, None);
+        pacer.change(0, None);
     }
     let tape = match &asked.capture.source {
         Source::Held(held) => ReplayTape::Held(Box::new(HeldTape::new(held.clone(), &asked.rewrite, asked.loops))),
         Source::File { .. } => {
             let Some(permit) = ReaderPermit::take() else {
                 let problem =
-                    format!("{MOST_READERS} long captures are read at a time already: remove a run, or use fewer");
+                    format!("{MAX_READERS} long captures are read at a time already: remove a run, or use fewer");
                 return Err(wrong(problem, true));
             };
             let repeats = is_started(spec, index);
@@ -76,7 +76,7 @@ pub(in crate::datapath) fn prepare(
         waits: timing.waits,
         next: timing.next,
     };
-    Ok(Replay::new(parts, tape, tempo))
+    Ok(Replay::new(parts, tape, pacer))
 }
 
 /// Whether another stream starts one, which may then be more than once.
@@ -84,14 +84,14 @@ pub(in crate::datapath) fn is_started(spec: &RunSpec, index: usize) -> bool {
     spec.streams.iter().any(|stream| stream.timing.next.is_some_and(|after| after.next.index() == index))
 }
 
-/// Permission to be one of the `MOST_READERS` readers.
+/// Permission to be one of the `MAX_READERS` readers.
 struct ReaderPermit;
 
 static READERS: AtomicUsize = AtomicUsize::new(0);
 
 impl ReaderPermit {
     fn take() -> Option<Self> {
-        let more = |readers| (readers < MOST_READERS).then_some(readers + 1);
+        let more = |readers| (readers < MAX_READERS).then_some(readers + 1);
         READERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self)
     }
 }
@@ -155,7 +155,7 @@ impl Reading {
             let (at, beside) = match self.next.take() {
                 Some(next) => next,
                 None => match self.tape.next(&mut self.frame)? {
-                    Some((gap, seal)) => (gap, seal.to_bits()),
+                    Some((gap, fixup)) => (gap, fixup.to_bits()),
                     None => {
                         self.frame.clear();
                         TapeEnd::Played.encode()
@@ -194,7 +194,7 @@ impl Reading {
             if self.over || self.writer.is_abandoned() {
                 return;
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 }

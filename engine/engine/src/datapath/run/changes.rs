@@ -7,7 +7,7 @@ use spate_stateless::Rate;
 use super::{Control, Run, outage::Pauses, rates::Rates};
 use crate::datapath::{
     Change, FlowChange, RunError,
-    worker::{Command, FlowRate, RateChange, TempoChange},
+    worker::{Command, FlowRate, RateChange, SpeedChange},
 };
 use crate::index::{PortIndex, StreamIndex, TemplateIndex, WorkerIndex};
 
@@ -99,8 +99,9 @@ impl Run {
         if let Some(rows) = rows {
             let at_ns = note(&mut control);
             let factor = control.rates.factor();
-            for (worker, row) in rows.into_iter().enumerate() {
-                self.workers.send(WorkerIndex(worker), Command::FlowRate(self.slot, FlowRate { at_ns, factor, row }));
+            for (worker, flow_schedule) in rows.into_iter().enumerate() {
+                self.workers
+                    .send(WorkerIndex(worker), Command::FlowRate(self.slot, FlowRate { at_ns, factor, flow_schedule }));
             }
             let Control { rates, flow_pauses, .. } = &mut *control;
             flow_pauses.iter_mut().zip(rates.begin()).for_each(|(pauses, begin)| pauses.note(at_ns, begin));
@@ -127,8 +128,8 @@ impl Run {
                 continue;
             }
             if stream.replayed {
-                let change = TempoChange { at_ns, stream: index, speed: rate };
-                self.workers.send_all(|| Command::Tempo(self.slot, change));
+                let change = SpeedChange { at_ns, stream: index, speed: rate };
+                self.workers.send_all(|| Command::Speed(self.slot, change));
                 continue;
             }
             by_port.entry(stream.tx_port).or_default().push((stream.index, rate));

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 /// Stops and resumptions that can be ahead without allocating.
-const MOST_CHANGES: usize = 16;
+const MAX_CHANGES: usize = 16;
 
 /// Nanoseconds of run time; negative before the start.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub(in crate::datapath) enum ClockChange {
 
 impl RunClock {
     pub(in crate::datapath) fn new() -> Self {
-        Self { origin: None, stopped_at: None, changes: VecDeque::with_capacity(MOST_CHANGES) }
+        Self { origin: None, stopped_at: None, changes: VecDeque::with_capacity(MAX_CHANGES) }
     }
 
     /// Run time 0 is at a monotonic instant.

@@ -7,13 +7,13 @@ use super::{Control, Run, records::Records};
 use crate::datapath::{shared::RunShare, worker::Command};
 
 /// A run is closed this long after its drain, even if workers have not read all that has arrived.
-const EMPTY_WITHIN_NS: u64 = 5_000_000_000;
+const READ_TIMEOUT_NS: u64 = 5_000_000_000;
 /// What is owed at the end of a run is sent or given up this long after it at the latest, beside what flows need of the drain.
-const SETTLE_WITHIN_NS: u64 = 6_000_000_000;
+const SETTLE_TIMEOUT_NS: u64 = 6_000_000_000;
 /// Workers that have not closed a run this long after its deadline are not waited for: they hang.
-const CLOSE_WITHIN_NS: u64 = 1_000_000_000;
+const CLOSE_TIMEOUT_NS: u64 = 1_000_000_000;
 /// How often it is looked at whether flows are still open.
-const LOOK_NS: u64 = 5_000_000;
+const POLL_INTERVAL_NS: u64 = 5_000_000;
 
 impl Run {
     /// Moves the run on through its drain, and to the end of its file of records; called by the monitor. Returns the monotonic
@@ -24,7 +24,7 @@ impl Run {
         control.clock.advance(now);
         if control.removed || self.closed() {
             self.report_contradictions(&mut control);
-            (control.holding, control.seeking) = (None, None);
+            (control.address_guard, control.resolution_guard) = (None, None);
             if control.closed_at_mono_ns.is_none() {
                 control.device_bounds.note_last(now);
             }
@@ -46,7 +46,7 @@ impl Run {
         }
         let drained_at = self.drained_at(&mut control, now);
         if now < drained_at {
-            return Some(drained_at.min(now + LOOK_NS));
+            return Some(drained_at.min(now + POLL_INTERVAL_NS));
         }
         if !control.emptying {
             control.emptying = true;
@@ -59,17 +59,17 @@ impl Run {
         soon
     }
 
-    /// Closes the run if its drain has been over for `EMPTY_WITHIN_NS`: workers that always have packets to read would keep it open.
+    /// Closes the run if its drain has been over for `READ_TIMEOUT_NS`: workers that always have packets to read would keep it open.
     fn close_at_deadline(&self, control: &mut Control, now: u64) {
         let Some(ended_at) = control.ended_at_mono_ns else { return };
         let drain_ns = self.drain_ns(control);
         // Flows that are owed may begin in the first half of the drain; it counts from when the last packet was sent.
-        let latest = ended_at.saturating_add(SETTLE_WITHIN_NS).saturating_add(drain_ns / 2).saturating_add(drain_ns);
+        let latest = ended_at.saturating_add(SETTLE_TIMEOUT_NS).saturating_add(drain_ns / 2).saturating_add(drain_ns);
         let drained_at = match control.sent_at_mono_ns {
             Some(_) => self.drained_at(control, now).min(latest),
             None => latest,
         };
-        let deadline = drained_at.saturating_add(EMPTY_WITHIN_NS);
+        let deadline = drained_at.saturating_add(READ_TIMEOUT_NS);
         if now < deadline {
             return;
         }
@@ -81,7 +81,7 @@ impl Run {
                 control.closing = true;
                 self.workers.send_all(|| Command::Close(self.slot));
             }
-        } else if now >= deadline.saturating_add(CLOSE_WITHIN_NS) && !self.closed() {
+        } else if now >= deadline.saturating_add(CLOSE_TIMEOUT_NS) && !self.closed() {
             self.given_up.raise();
             self.records.iter().for_each(Records::give_up);
         }

@@ -33,7 +33,7 @@ use super::{
     Clock, RecordsState, ReferenceClock, RunError, RunState, Steering, TemplateCounters, TemplateTimes, Timing,
     clock::Wall,
     shared::{Flag, RunShare},
-    slow::{Holding, Seeking},
+    slow::{AddressGuard, ResolutionGuard},
     worker::Command,
     workers::Workers,
 };
@@ -113,9 +113,9 @@ pub(in crate::datapath) struct Control {
     /// Contradictions of its counters were reported.
     reported: bool,
     /// Ports answer for addresses of its templates.
-    holding: Option<Arc<Holding>>,
+    address_guard: Option<Arc<AddressGuard>>,
     /// Ports look for gateways of its pools.
-    seeking: Option<Arc<Seeking>>,
+    resolution_guard: Option<Arc<ResolutionGuard>>,
     removed: bool,
     next_hops: NextHops,
     streams: Vec<Stream>,
@@ -149,8 +149,8 @@ pub(in crate::datapath) struct Parts {
     pub(in crate::datapath) receive: Received,
     pub(in crate::datapath) templates: Templates,
     pub(in crate::datapath) next_hops: NextHops,
-    pub(in crate::datapath) holding: Option<Arc<Holding>>,
-    pub(in crate::datapath) seeking: Option<Arc<Seeking>>,
+    pub(in crate::datapath) address_guard: Option<Arc<AddressGuard>>,
+    pub(in crate::datapath) resolution_guard: Option<Arc<ResolutionGuard>>,
     pub(in crate::datapath) records: Option<Records>,
 }
 
@@ -178,8 +178,8 @@ impl Run {
             closing: false,
             drain_timed_out: None,
             reported: false,
-            holding: parts.holding,
-            seeking: parts.seeking,
+            address_guard: parts.address_guard,
+            resolution_guard: parts.resolution_guard,
             removed: false,
             next_hops: parts.next_hops,
             streams: parts.streams,
@@ -290,7 +290,7 @@ impl Run {
         }
         self.stop_locked(&mut control, "removed");
         control.removed = true;
-        (control.holding, control.seeking) = (None, None);
+        (control.address_guard, control.resolution_guard) = (None, None);
         self.workers.send_all(|| Command::Remove(self.slot));
     }
 
@@ -408,8 +408,8 @@ impl Run {
 
     /// Makes its counters wrong: a flow that never was has closed, on each side of its templates.
     #[cfg(test)]
-    pub(crate) fn miscount(&self) {
-        self.templates.miscount();
+    pub(crate) fn falsify_counters(&self) {
+        self.templates.falsify_counters();
     }
 
     /// Whether it has templates.

@@ -20,6 +20,6 @@ pub(in crate::datapath) struct Received {
     pub(in crate::datapath) rx_ports: Vec<Option<PortIndex>>,
     /// Marks by stream.
     pub(in crate::datapath) marks: Vec<(usize, Mark)>,
-    /// As in `Measure`.
+    /// Tag lists, as in `Measure`.
     pub(in crate::datapath) by_tag: Vec<Arc<TagList>>,
 }

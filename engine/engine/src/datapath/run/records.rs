@@ -14,7 +14,7 @@ use std::{
 };
 
 use rtrb::{Consumer, RingBuffer};
-use spate_records::{About, Error, RecordFile};
+use spate_records::{Error, FileInfo, RecordFile};
 use spate_stateful::{Record, Recorder, records};
 
 use crate::datapath::{
@@ -26,7 +26,7 @@ use crate::datapath::{
 /// the writer ever takes to write a group of rows.
 const RING: usize = 1 << 17;
 /// Interval at which the writer polls the workers' rings.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Interval of writes to the file: an engine that is killed loses the records of this time at most.
 const FLUSH: Duration = Duration::from_secs(60);
 /// Records that are taken at once.
@@ -52,7 +52,7 @@ pub(in crate::datapath) struct Prepared {
 impl Prepared {
     /// Makes the file.
     pub(in crate::datapath) fn new(spec: &RecordsSpec, templates: Vec<String>) -> Result<Self, PrepareError> {
-        let about = About { run: spec.run.clone(), templates: templates.clone(), one_in: spec.one_in };
+        let about = FileInfo { run: spec.run.clone(), templates: templates.clone(), one_in: spec.one_in };
         let file = spec.path.as_ref().map(|path| RecordFile::create(path, about, spec.most)).transpose();
         let refused = |error: Error| PrepareError {
             field: "stateful.records.path".into(),
@@ -315,7 +315,7 @@ impl Writer {
             if closed || forgotten {
                 return self.finish(closed);
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 

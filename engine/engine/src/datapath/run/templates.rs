@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use spate_stateful::{
     Count, Counters, Emulation, Pool, Scenario,
-    arrivals::{Arrivals, TimingError},
+    arrivals::{FlowSchedule, TimingError},
     tuples::Share,
 };
 use spate_stats::{Silence, Timed, Times};
@@ -170,7 +170,7 @@ impl Templates {
     }
 
     #[cfg(test)]
-    pub(in crate::datapath) fn miscount(&self) {
+    pub(in crate::datapath) fn falsify_counters(&self) {
         self.sides.iter().for_each(|side| side.counters[0].one(Count::FlowsClosed));
     }
 
@@ -179,12 +179,12 @@ impl Templates {
         &self,
         before: &[(u64, u64)],
         after: &[(u64, u64)],
-    ) -> Result<Vec<Option<Box<Arrivals>>>, TimingError> {
-        let row = |part: &Option<(Arc<Scenario>, Share)>| match part {
-            Some((scenario, share)) if before != after => Emulation::row(scenario, after, *share).map(Some),
+    ) -> Result<Vec<Option<Box<FlowSchedule>>>, TimingError> {
+        let flow_schedule = |part: &Option<(Arc<Scenario>, Share)>| match part {
+            Some((scenario, share)) if before != after => Emulation::flow_schedule(scenario, after, *share).map(Some),
             _ => Ok(None),
         };
-        self.parts.iter().map(row).collect()
+        self.parts.iter().map(flow_schedule).collect()
     }
 
     pub(in crate::datapath) fn is_empty(&self) -> bool {

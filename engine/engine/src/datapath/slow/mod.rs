@@ -21,7 +21,8 @@ use std::{
 };
 
 use spate_neighbour::{
-    Group, Interface, Mac, Neighbour, NextHop, NoRoute, Ping, PingError, PingEvent, Prefix, Range, Sought, Target,
+    Group, Interface, Mac, NeighborQuery, Neighbour, NextHop, NoRoute, Ping, PingError, PingEvent, Prefix, Range,
+    Target,
 };
 use spate_net::vlan::Tags;
 
@@ -72,7 +73,7 @@ pub struct Hop {
 }
 
 /// Ports answer for addresses of emulated stations until it is dropped.
-pub struct Holding {
+pub struct AddressGuard {
     shared: Arc<Shared>,
     holder: u64,
     ports: Vec<PortIndex>,
@@ -80,27 +81,27 @@ pub struct Holding {
     unreported: u128,
 }
 
-impl Holding {
+impl AddressGuard {
     /// How many multicast groups of servers are not reported on any link, since the number of groups of a port is limited.
     pub fn unreported(&self) -> u128 {
         self.unreported
     }
 }
 
-impl fmt::Debug for Holding {
+impl fmt::Debug for AddressGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Holding on ports {:?}", self.ports)
     }
 }
 
 /// Ports look for neighbors in the place of emulated stations, and report when these have another MAC, until it is dropped.
-pub struct Seeking {
+pub struct ResolutionGuard {
     shared: Arc<Shared>,
     owner: u64,
     ports: BTreeSet<PortIndex>,
 }
 
-impl fmt::Debug for Seeking {
+impl fmt::Debug for ResolutionGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Seeking on ports {:?}", self.ports)
     }
@@ -156,9 +157,10 @@ impl SlowPath {
         mut groups: BTreeMap<PortIndex, Vec<Group>>,
         unreported: u128,
         opened: &Opened,
-    ) -> Result<Holding, OpenError> {
+    ) -> Result<AddressGuard, OpenError> {
         let holder = self.shared.holder.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut holding = Holding { shared: Arc::clone(&self.shared), holder, ports: Vec::new(), unreported };
+        let mut address_guard =
+            AddressGuard { shared: Arc::clone(&self.shared), holder, ports: Vec::new(), unreported };
         let now_ns = self.shared.clock.mono_ns();
         for index in groups.keys() {
             ranges.entry(*index).or_default();
@@ -172,15 +174,15 @@ impl SlowPath {
                 self.add(index, Link::default(), opened)?;
             }
             let Some(port) = self.port(index) else { continue };
-            holding.ports.push(index);
+            address_guard.ports.push(index);
             let mut port = lock(&port);
             port.interface.hold(holder, &ranges);
             for group in groups.remove(&index).unwrap_or_default() {
-                holding.unreported += u128::from(!port.interface.join(holder, &group, now_ns));
+                address_guard.unreported += u128::from(!port.interface.join(holder, &group, now_ns));
             }
             port.send_interest(&self.shared.workers);
         }
-        Ok(holding)
+        Ok(address_guard)
     }
 
     fn port(&self, PortIndex(index): PortIndex) -> Option<Arc<Mutex<SlowPort>>> {
@@ -246,12 +248,12 @@ impl SlowPath {
     }
 
     /// See `Datapath::seek`.
-    pub(super) fn seek(&self, sought: &[(PortIndex, Sought)]) -> (Vec<SoughtResult>, Seeking) {
+    pub(super) fn seek(&self, sought: &[(PortIndex, NeighborQuery)]) -> (Vec<Resolution>, ResolutionGuard) {
         let now = self.shared.clock.mono_ns();
         let owner = self.shared.holder.fetch_add(1, Ordering::Relaxed) + 1;
         let ports = sought.iter().map(|(port, _)| *port).collect();
-        let seeking = Seeking { shared: Arc::clone(&self.shared), owner, ports };
-        let want = |(port, sought): &(PortIndex, Sought)| {
+        let resolution_guard = ResolutionGuard { shared: Arc::clone(&self.shared), owner, ports };
+        let want = |(port, sought): &(PortIndex, NeighborQuery)| {
             let port = self.port(*port).ok_or(NoNextHop::NoAddress)?;
             let mut port = lock(&port);
             port.interface.want_for(owner, sought, now).map_err(|error| port.no_route(error))
@@ -259,14 +261,14 @@ impl SlowPath {
         let wanted: Vec<Result<(), NoNextHop>> = sought.iter().map(want).collect();
         self.shared.waker.wake();
         let deadline = Instant::now() + ANSWER_LIMIT;
-        let found = |(wanted, (index, sought)): (Result<(), NoNextHop>, &(PortIndex, Sought))| -> SoughtResult {
+        let found = |(wanted, (index, sought)): (Result<(), NoNextHop>, &(PortIndex, NeighborQuery))| -> Resolution {
             wanted?;
             let silence = |port: &SlowPort, known: &Neighbour| port.silence_to(known, sought);
             let mac = self.await_neighbor(*index, deadline, |interface| interface.found_for(sought), silence)?;
             let own = self.tags(*index);
             Ok((LinkNeighbor::new(Target { tags: sought.tags.unwrap_or(own), address: sought.address }, own), mac))
         };
-        (wanted.into_iter().zip(sought).map(found).collect(), seeking)
+        (wanted.into_iter().zip(sought).map(found).collect(), resolution_guard)
     }
 
     /// The MAC of a neighbor of a port once it is known, or why it is not.
@@ -306,7 +308,7 @@ impl SlowPath {
 }
 
 /// Where a neighbor is that a station looks for, and its MAC; or what keeps it from being known.
-pub type SoughtResult = Result<(LinkNeighbor, Mac), NoNextHop>;
+pub type Resolution = Result<(LinkNeighbor, Mac), NoNextHop>;
 
 /// Why a port does not ping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -358,7 +360,7 @@ impl Drop for SlowPath {
     }
 }
 
-impl Drop for Holding {
+impl Drop for AddressGuard {
     fn drop(&mut self) {
         for &index in &self.ports {
             let Some(port) = lock(&self.shared.ports)[index.0].clone() else { continue };
@@ -369,7 +371,7 @@ impl Drop for Holding {
     }
 }
 
-impl Drop for Seeking {
+impl Drop for ResolutionGuard {
     fn drop(&mut self) {
         for index in &self.ports {
             let Some(port) = lock(&self.shared.ports)[index.0].clone() else { continue };

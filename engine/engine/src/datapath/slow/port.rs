@@ -3,7 +3,7 @@
 use spate_dpdk::{GroupFilter, Tap};
 use spate_filter::Program;
 use spate_neighbour::{
-    Config, Event, Interface, Neighbour, NoRoute, Output, Ping, PingError, PingEvent, Sought, mac_text,
+    Config, Event, Interface, NeighborQuery, Neighbour, NoRoute, Output, Ping, PingError, PingEvent, mac_text,
 };
 use spate_net::vlan::Tags;
 
@@ -34,7 +34,7 @@ const HEADER_BYTES: usize = 14;
 /// Events of a ping that wait for its reader.
 const PING_EVENTS: usize = 1024;
 /// Frames of one port that are handled before those of the next port.
-const MOST_FRAMES: usize = 256;
+const MAX_FRAMES: usize = 256;
 
 /// Link-layer configuration of a port.
 #[derive(Clone, Debug, Default)]
@@ -118,8 +118,8 @@ impl SlowPort {
         };
         let now_ns = opened.clock.mono_ns();
         let mut interface = Interface::new(port.port.mac(), link.config, now_ns).map_err(|e| wrong(&e))?;
-        if port.config.device.loses_outer_ethertype() {
-            interface.lose_outer_ethertype();
+        if port.config.device.normalizes_outer_ethertype() {
+            interface.normalize_outer_ethertype();
         }
         let mut received = Vec::new();
         for &worker in &port.rx_workers {
@@ -186,7 +186,7 @@ impl SlowPort {
     /// A virtual function that may not be promiscuous receives no neighbor solicitations but for groups it names.
     fn hear_groups(&self) {
         let Some(filter) = &self.group_filter else { return };
-        let (groups, all) = self.interface.interest().group_macs(GroupFilter::MOST);
+        let (groups, all) = self.interface.interest().group_macs(GroupFilter::MAX);
         if !all {
             tracing::info!(
                 port = self.name,
@@ -204,7 +204,7 @@ impl SlowPort {
         self.stop_pings();
         let mut came = 0;
         for ring in &mut self.received {
-            while came < MOST_FRAMES
+            while came < MAX_FRAMES
                 && let Some(header) = ring.pop(&mut self.frame)
             {
                 came += 1;
@@ -217,7 +217,7 @@ impl SlowPort {
                 self.interface.receive_arrived(&self.frame, header.at_ns, now_ns, &mut self.output);
             }
         }
-        let spoke = self.hear_kernel();
+        let spoke = self.receive_from_kernel();
         self.interface.poll(now_ns, &mut self.output);
         for frame in &self.output.frames {
             self.sending.push(0, frame.len(), frame);
@@ -235,11 +235,11 @@ impl SlowPort {
     }
 
     /// Sends what the kernel does; how many frames.
-    fn hear_kernel(&mut self) -> usize {
+    fn receive_from_kernel(&mut self) -> usize {
         let Some((tap, _)) = &self.punt else { return 0 };
         let mut spoke = 0;
         self.frame.resize(SHORT_ROOM, 0);
-        while spoke < MOST_FRAMES {
+        while spoke < MAX_FRAMES {
             match tap.read(&mut self.frame) {
                 Ok(Some(len)) => {
                     let padded = len.max(MIN_FRAME_LEN);
@@ -358,7 +358,7 @@ impl SlowPort {
     }
 
     /// Why a neighbor that an emulated station looks for is not known, for people.
-    pub(super) fn silence_to(&self, neighbor: &Neighbour, sought: &Sought) -> String {
+    pub(super) fn silence_to(&self, neighbor: &Neighbour, sought: &NeighborQuery) -> String {
         format!(
             "port {}: gateway {} {} (requested by {}, {}): is it on this link, and is the link up?",
             self.name,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use spate_net::TagList;
 use spate_stats::{Queue, TagSlot, Tracker};
 
-use super::handed::{Handed, TagNumber};
+use super::handed::{MeasuredPacket, TagNumber};
 use crate::datapath::shared::RunShare;
 use crate::index::WorkerIndex;
 
@@ -45,7 +45,7 @@ impl ByTag {
     pub(super) fn count(
         &mut self,
         share: &RunShare,
-        packet: &Handed,
+        packet: &MeasuredPacket,
         tag: TagNumber,
         from: WorkerIndex,
         (stream, tracker): (usize, usize),

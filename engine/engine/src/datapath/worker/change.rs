@@ -2,7 +2,7 @@
 //! Changes of a run that workers make at an instant of its clock.
 use std::sync::Arc;
 
-use spate_stateful::{NextHops, arrivals::Arrivals, envelope::GatewayMac};
+use spate_stateful::{NextHops, arrivals::FlowSchedule, envelope::GatewayMac};
 use spate_stateless::Rate;
 
 /// Runs that an engine can hold.
@@ -19,9 +19,9 @@ pub(in crate::datapath) struct RateChange {
     pub(in crate::datapath) rates: Arc<[(usize, Option<Rate>)]>,
 }
 
-/// Another speed for a stream that replays a capture, from an instant of the run on.
+/// New speed of a stream that replays a capture, from an instant of the run on.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::datapath) struct TempoChange {
+pub(in crate::datapath) struct SpeedChange {
     pub(in crate::datapath) at_ns: u64,
     /// Its index among all streams of the run.
     pub(in crate::datapath) stream: usize,
@@ -36,10 +36,10 @@ pub(in crate::datapath) struct FlowRate {
     /// The fraction of all rates at which time passes for them.
     pub(in crate::datapath) factor: (u64, u64),
     /// When the worker's flows begin by other rates of templates; none: by those of before.
-    pub(in crate::datapath) row: Option<Box<Arrivals>>,
+    pub(in crate::datapath) flow_schedule: Option<Box<FlowSchedule>>,
 }
 
-/// Other next hops for a run's flows on a port.
+/// New next hops for a run's flows on a port.
 #[derive(Debug)]
 pub(in crate::datapath) struct NewNextHops {
     /// Index of the port.

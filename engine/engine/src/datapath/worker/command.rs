@@ -2,13 +2,13 @@
 //! Commands from control to a worker, through a queue with one writer and one reader, and what it gets back to free.
 use std::sync::Arc;
 
-use spate_stateful::arrivals::Arrivals;
+use spate_stateful::arrivals::FlowSchedule;
 use spate_stateless::Rate;
 
 use super::{
     Device, Dpdk, WorkerRun,
     attachment::Attachment,
-    change::{FlowRate, NewNextHops, RateChange, TempoChange},
+    change::{FlowRate, NewNextHops, RateChange, SpeedChange},
     sources::NewStreams,
 };
 use crate::datapath::{limit::Budget, run::clock::ClockChange};
@@ -28,7 +28,7 @@ pub(in crate::datapath) enum Command<D: Device = Dpdk> {
     /// Streams with other templates.
     Streams(usize, Box<NewStreams>),
     /// Changes the speed of a replay.
-    Tempo(usize, TempoChange),
+    Speed(usize, SpeedChange),
     /// Changes next hops of flows.
     NextHops(usize, Box<NewNextHops>),
     /// Changes the rate of new flows of the run's templates.
@@ -59,7 +59,7 @@ pub(in crate::datapath) enum Reclaim<D: Device = Dpdk> {
     Rates(#[allow(dead_code, reason = "only ever dropped")] Arc<[(usize, Option<Rate>)]>),
     Streams(#[allow(dead_code, reason = "only ever dropped")] Box<NewStreams>),
     NextHops(#[allow(dead_code, reason = "only ever dropped")] Box<NewNextHops>),
-    Row(#[allow(dead_code, reason = "only ever dropped")] Box<Arrivals>),
+    FlowSchedule(#[allow(dead_code, reason = "only ever dropped")] Box<FlowSchedule>),
     Attachment(#[allow(dead_code, reason = "only ever dropped")] Attachment<D>),
     Budget(#[allow(dead_code, reason = "only ever dropped")] Arc<Budget>),
 }

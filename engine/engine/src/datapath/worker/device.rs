@@ -3,19 +3,19 @@
 //! (`dpdk`) and in virtual time (`simulated`).
 use std::{ops::Range, sync::Arc, time::Duration};
 
-use spate_dpdk::{BURST, Offered, Offloads, Unfinished};
+use spate_dpdk::{BURST, Offered, Offloads, TxOffload};
 
 use crate::datapath::{clock::Timescale, shared::WorkerShare};
 
 /// A clock, packet memory, and queues that belong together.
 pub(in crate::datapath) trait Device: Sized + 'static {
     /// Shortest frame that is sent, in bytes without FCS: shorter ones are padded.
-    const SHORTEST_FRAME: usize;
+    const MIN_FRAME: usize;
     /// Whether the device reads what `Packets::note` notes; else nothing is noted.
     const TRACES: bool;
 
     type Clock: Time;
-    type Idle: Rest<Self>;
+    type Idle: IdleStrategy<Self>;
     type Pool: Pool;
     type Prebuilt;
     type Burst: Packets<Self>;
@@ -36,11 +36,11 @@ pub(in crate::datapath) trait Time {
 }
 
 /// What a worker does when a pass of its loop found nothing to do.
-pub(in crate::datapath) trait Rest<D: Device> {
+pub(in crate::datapath) trait IdleStrategy<D: Device> {
     /// Whether the worker may sleep; else it polls.
     fn may_sleep(&self) -> bool;
     /// Yields a shared CPU to other threads; work comes soon.
-    fn give_way(&self);
+    fn yield_now(&self);
     /// Sleeps until shortly before the monotonic instant `until`, a packet or a command; `expecting`: a run may receive.
     fn rest(&self, now: u64, until: u64, expecting: bool, awaited: &impl Awaited<D>, share: &WorkerShare);
 }
@@ -69,10 +69,10 @@ pub(in crate::datapath) trait TxDevice {
     fn is_null(&self) -> bool;
     /// Makes the device send what it took. True if nothing is left in it.
     fn flush(&mut self) -> bool;
-    /// How often `tend` is to be called; none: never.
-    fn tend_every(&self) -> Option<Duration>;
+    /// How often `maintain` is to be called; none: never.
+    fn maintenance_interval(&self) -> Option<Duration>;
     /// Does what the device leaves to its user.
-    fn tend(&mut self);
+    fn maintain(&mut self);
     /// The device gives back what it has sent.
     fn reclaim(&mut self);
 }
@@ -116,7 +116,7 @@ pub(in crate::datapath) trait Packets<D: Device> {
     /// Writes whole packets of at most 64 bytes.
     fn fill(&mut self, first: usize, pieces: &[[u8; 64]], lens: &[u16]);
     /// Leaves a part of the work on a packet to the device.
-    fn leave(&mut self, index: usize, left: &Unfinished);
+    fn request_offload(&mut self, index: usize, left: &TxOffload);
     /// Whether the device says that the checksum of the TCP or UDP in a packet is right.
     fn is_verified(&self, index: usize) -> bool;
     /// The counter of a queue's device when a packet arrived; none if the device did not stamp it.

@@ -2,7 +2,7 @@
 //! A worker on DPDK: its queues are a NIC's, its clock is the time stamp counter.
 use std::{ops::Range, sync::Arc, time::Duration};
 
-use spate_dpdk::{BURST, Burst, Mempool, Offered, Offloads, Prebuilt, RxQueue, TxQueue, Unfinished};
+use spate_dpdk::{BURST, Burst, Mempool, Offered, Offloads, Prebuilt, RxQueue, TxOffload, TxQueue};
 
 use super::{
     Idle,
@@ -16,7 +16,7 @@ pub(in crate::datapath) struct Dpdk;
 
 impl Device for Dpdk {
     /// IEEE 802.3.
-    const SHORTEST_FRAME: usize = spate_net::ethernet::MIN_LEN;
+    const MIN_FRAME: usize = spate_net::ethernet::MIN_LEN;
     const TRACES: bool = false;
 
     type Clock = Clock;
@@ -74,13 +74,13 @@ impl TxDevice for TxQueue {
     }
 
     #[inline(always)]
-    fn tend_every(&self) -> Option<Duration> {
-        Self::tend_every(self)
+    fn maintenance_interval(&self) -> Option<Duration> {
+        Self::maintenance_interval(self)
     }
 
     #[inline(always)]
-    fn tend(&mut self) {
-        Self::tend(self);
+    fn maintain(&mut self) {
+        Self::maintain(self);
     }
 
     #[inline(always)]
@@ -143,8 +143,8 @@ impl Packets<Dpdk> for Burst {
     }
 
     #[inline(always)]
-    fn leave(&mut self, index: usize, left: &Unfinished) {
-        Self::leave(self, index, left);
+    fn request_offload(&mut self, index: usize, left: &TxOffload) {
+        Self::request_offload(self, index, left);
     }
 
     #[inline(always)]

@@ -106,8 +106,8 @@ impl<D: Device> Egress<D> {
     }
 
     /// Does what the device leaves to its user.
-    pub(super) fn tend(&mut self) {
-        self.queue.tend();
+    pub(super) fn maintain(&mut self) {
+        self.queue.maintain();
     }
 
     /// The device gives back what it has sent.

@@ -16,7 +16,7 @@ use spate_stateful::{
 };
 use spate_stats::Counter;
 
-use super::bell::{Bell, Workers};
+use super::doorbell::{Doorbell, Workers};
 use crate::datapath::frames::{self, FrameReader, FrameWriter};
 use crate::index::WorkerIndex;
 
@@ -27,7 +27,7 @@ const BURSTS: usize = 2;
 /// and bytes of each frame of a burst, at least.
 const USUAL: usize = 1600;
 /// Longest frame.
-const LONGEST: usize = 9216 + 18;
+const MAX_FRAME: usize = 9216 + 18;
 
 /// Counters of one worker's hand-offs of a run.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ pub(in crate::datapath) struct Handoff {
     /// Rings to other workers, by worker.
     to: Vec<Option<FrameWriter>>,
     from: Vec<Option<FrameReader>>,
-    bells: Arc<[Bell]>,
+    doorbells: Arc<[Doorbell]>,
     /// The workers that have given frames that are not taken yet.
     waiting: Workers,
     frame: Vec<u8>,
@@ -70,7 +70,7 @@ pub(in crate::datapath) fn between(
 ) -> Vec<Option<Handoff>> {
     let burst_bytes = BURST * longest.max(USUAL);
     let several = taking_part.iter().filter(|takes| **takes).count() > 1;
-    let bells: Arc<[Bell]> = taking_part.iter().map(|_| Bell::default()).collect();
+    let doorbells: Arc<[Doorbell]> = taking_part.iter().map(|_| Doorbell::default()).collect();
     let mut all: Vec<_> = (taking_part.iter().enumerate())
         .map(|(worker, takes)| {
             (*takes && several).then(|| Handoff {
@@ -78,9 +78,9 @@ pub(in crate::datapath) fn between(
                 receivers: receivers.to_vec(),
                 to: taking_part.iter().map(|_| None).collect(),
                 from: taking_part.iter().map(|_| None).collect(),
-                bells: Arc::clone(&bells),
+                doorbells: Arc::clone(&doorbells),
                 waiting: Workers::default(),
-                frame: Vec::with_capacity(LONGEST),
+                frame: Vec::with_capacity(MAX_FRAME),
                 burst_bytes,
                 tight: false,
                 share: Arc::default(),
@@ -112,11 +112,11 @@ impl Handoff {
     /// Gives a frame that arrived on a port to the worker that its flow belongs to. False if that is this one.
     #[cold]
     pub(super) fn give(&mut self, port: usize, frame: &[u8], at_ns: u64) -> bool {
-        let Some(owner) = self.home(port, frame).filter(|owner| *owner != self.worker) else { return false };
+        let Some(owner) = self.owner_of(port, frame).filter(|owner| *owner != self.worker) else { return false };
         let Some(ring) = &mut self.to[owner.0] else { return false };
-        let given = frame.len() <= LONGEST && ring.push(at_ns, port, frame);
+        let given = frame.len() <= MAX_FRAME && ring.push(at_ns, port, frame);
         self.tight |= !ring.has_room(self.burst_bytes);
-        self.bells[owner.0].ring(self.worker);
+        self.doorbells[owner.0].ring(self.worker);
         if given { &self.share.sent } else { &self.share.lost }.add(1);
         true
     }
@@ -131,7 +131,7 @@ impl Handoff {
     }
 
     /// The worker that the packets of a frame's flow are computed to come to.
-    fn home(&self, port: usize, frame: &[u8]) -> Option<WorkerIndex> {
+    fn owner_of(&self, port: usize, frame: &[u8]) -> Option<WorkerIndex> {
         let receivers = &self.receivers[port];
         let packet = Packet::read(frame).ok()?;
         let between = |peer: (Address, u16), own: (Address, u16)| {
@@ -155,10 +155,10 @@ impl Handoff {
     #[inline]
     pub(super) fn take(&mut self) -> Option<(usize, &[u8])> {
         if self.waiting.is_empty() {
-            if !self.bells[self.worker.0].rang() {
+            if !self.doorbells[self.worker.0].is_rung() {
                 return None;
             }
-            self.waiting = self.bells[self.worker.0].take();
+            self.waiting = self.doorbells[self.worker.0].take();
         }
         while let Some(from) = self.waiting.first() {
             if let Some(header) = self.from[from.0].as_mut().and_then(|ring| ring.pop(&mut self.frame)) {
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_burst_of_the_longest_frames_passes_whole() {
-        for longest in [64, 1518, LONGEST] {
+        for longest in [64, 1518, MAX_FRAME] {
             let mut ways = between(&[true, false, true], &[vec![WorkerIndex(0), WorkerIndex(2)]], longest);
             assert!(ways[1].is_none());
             let mut give = ways[0].take().expect("a way");
@@ -185,7 +185,7 @@ mod tests {
             let frame = vec![7; longest];
             let ring = give.to[2].as_mut().expect("a ring");
             assert!((0..BURST).all(|_| ring.push(1, 3, &frame)), "{longest}");
-            give.bells[2].ring(WorkerIndex(0));
+            give.doorbells[2].ring(WorkerIndex(0));
             let mut take = ways[2].take().expect("a way");
             for _ in 0..BURST {
                 assert_eq!(take.take(), Some((3, frame.as_slice())));

@@ -13,7 +13,7 @@ use spate_net::{
     vlan::Tags,
 };
 use spate_stateful::{
-    Ahead, Emulation, Hints, Received,
+    Emulation, Hints, Prefetched, Received,
     envelope::{Arrival, Envelopes},
 };
 
@@ -26,7 +26,7 @@ use super::{
 use crate::datapath::{Timing, run::clock::RunClock};
 
 /// Frames of other workers that are handled in an iteration.
-const HANDED: usize = 256;
+const HANDOFF_BUDGET: usize = 256;
 
 /// Stage of a run's flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +38,7 @@ enum Stage {
     /// No flow starts; open flows go on.
     Drains,
     /// The flows that were left are aborted, and nothing is sent any more.
-    Cut,
+    Aborted,
 }
 
 /// A frame without a trailer, without FCS, that a port has received.
@@ -77,7 +77,7 @@ pub(in crate::datapath) struct Pools<D: Device = Dpdk> {
     /// Jumbo frames.
     pub(in crate::datapath) long: Option<D::Pool>,
     /// Pool of packets for segmentation by the device.
-    pub(in crate::datapath) to_cut: Option<D::Pool>,
+    pub(in crate::datapath) tso: Option<D::Pool>,
 }
 
 /// A run's emulated applications in one worker.
@@ -177,7 +177,7 @@ impl<D: Device> Emulated<D> {
             }
         }
         match self.emulation.receive_hinted(port, frame, hints, at_ns) {
-            Received::Elsewhere => receive_stray(&mut self.emulation, &mut self.handoff, port, frame, at_ns),
+            Received::Elsewhere => hand_off_or_receive(&mut self.emulation, &mut self.handoff, port, frame, at_ns),
             received => received.into(),
         }
     }
@@ -198,7 +198,7 @@ impl<D: Device> Emulated<D> {
         &self,
         port: usize,
         frames: impl Iterator<Item = &'a [u8]>,
-        found: &mut [Ahead; BURST],
+        found: &mut [Prefetched; BURST],
     ) -> bool {
         let plain = !self.in_vlans && self.envelopes.as_ref().is_none_or(|envelopes| !envelopes.are_on(port));
         if plain {
@@ -218,7 +218,7 @@ impl<D: Device> Emulated<D> {
     pub(super) fn take_handed(&mut self, now_ns: u64) {
         let Some(handoff) = &mut self.handoff else { return };
         // Packets that this worker received itself must be read in between.
-        for _ in 0..HANDED {
+        for _ in 0..HANDOFF_BUDGET {
             let Some((port, frame)) = handoff.take() else { return };
             // No other worker has the frame's flow.
             self.emulation.set_shared(false);
@@ -260,8 +260,8 @@ impl<D: Device> Emulated<D> {
             let Some(change) = self.changes.pop_front() else { break };
             self.factor = change.factor;
             self.emulation.change_rate(mono_ns, self.factor);
-            if let Some(row) = change.row {
-                self.emulation.change_rates(mono_ns, row);
+            if let Some(flow_schedule) = change.flow_schedule {
+                self.emulation.change_rates(mono_ns, flow_schedule);
             }
         }
         if self.stage == Stage::Begins && at >= end_ns {
@@ -272,7 +272,7 @@ impl<D: Device> Emulated<D> {
 
     /// Takes what may be freed.
     pub(super) fn over(&mut self) -> Option<Reclaim<D>> {
-        self.emulation.over().map(Reclaim::Row)
+        self.emulation.over().map(Reclaim::FlowSchedule)
     }
 
     /// The run's clock stands, or goes on, from a monotonic instant.
@@ -285,7 +285,7 @@ impl<D: Device> Emulated<D> {
     /// Timers, and flows that are due by `known_ns`, up to which all commands are obeyed.
     #[inline]
     pub(super) fn advance(&mut self, mono_ns: u64, known_ns: u64) {
-        if self.stage != Stage::Cut {
+        if self.stage != Stage::Aborted {
             self.emulation.advance(mono_ns, known_ns, std::mem::take(&mut self.behind));
             if self.emulation.redirects() {
                 self.emulation.redirect();
@@ -306,10 +306,10 @@ impl<D: Device> Emulated<D> {
     }
 
     /// Ends flows that are left, and counts them. Those that still begin from outside end the same way when it is called again.
-    pub(super) fn cut(&mut self) {
+    pub(super) fn abort(&mut self) {
         self.is_settled(true);
-        self.emulation.cut();
-        self.stage = Stage::Cut;
+        self.emulation.abort();
+        self.stage = Stage::Aborted;
     }
 
     /// When it needs the worker, on the monotonic clock, of which the run's own makes this.
@@ -321,17 +321,17 @@ impl<D: Device> Emulated<D> {
 
     fn next_due_ns(&self) -> Option<u64> {
         match &self.envelopes {
-            _ if self.stage == Stage::Cut => None,
+            _ if self.stage == Stage::Aborted => None,
             _ if self.emulation.redirects() => Some(0),
-            Some(envelopes) if envelopes.owes_any() => Some(0),
+            Some(envelopes) if envelopes.has_any_answers() => Some(0),
             _ => self.emulation.next_due_ns(),
         }
     }
 
     /// Whether the run has something to send on a port.
     pub(super) fn sends(&self, port: usize) -> bool {
-        let answers = || self.envelopes.as_ref().is_some_and(|envelopes| envelopes.owes(port));
-        self.stage != Stage::Cut && (self.emulation.is_ready(port) || answers())
+        let answers = || self.envelopes.as_ref().is_some_and(|envelopes| envelopes.has_answers(port));
+        self.stage != Stage::Aborted && (self.emulation.is_ready(port) || answers())
     }
 }
 
@@ -352,14 +352,14 @@ fn receive_enveloped(
         Arrival::Inner(inner) => inner,
     };
     match emulation.receive(port, frame, at_ns) {
-        Received::Elsewhere => receive_stray(emulation, handoff, port, frame, at_ns),
+        Received::Elsewhere => hand_off_or_receive(emulation, handoff, port, frame, at_ns),
         received => received.into(),
     }
 }
 
 /// A frame of a flow that is not here goes where it belongs; there it is of an unknown one.
 #[cold]
-fn receive_stray(
+fn hand_off_or_receive(
     emulation: &mut Emulation,
     handoff: &mut Option<Handoff>,
     port: usize,
@@ -367,11 +367,11 @@ fn receive_stray(
     at_ns: u64,
 ) -> Demux {
     let given = handoff.as_mut().is_some_and(|handoff| handoff.give(port, frame, at_ns));
-    if given { Demux::Taken } else { receive_at_home(emulation, port, frame, at_ns).into() }
+    if given { Demux::Taken } else { receive_as_owner(emulation, port, frame, at_ns).into() }
 }
 
 /// No other worker has the frame's flow.
-fn receive_at_home(emulation: &mut Emulation, port: usize, frame: &[u8], at_ns: u64) -> Received {
+fn receive_as_owner(emulation: &mut Emulation, port: usize, frame: &[u8], at_ns: u64) -> Received {
     emulation.set_shared(false);
     let received = emulation.receive(port, frame, at_ns);
     emulation.set_shared(true);

@@ -20,7 +20,7 @@ impl TagNumber {
 
 /// A packet with a trailer, as its sequence's owner needs to know it.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::datapath) struct Handed {
+pub(in crate::datapath) struct MeasuredPacket {
     pub(super) slot: u8,
     /// DPDK has 32 at most, unless it was built for more.
     pub(super) port: u8,
@@ -32,7 +32,7 @@ pub(in crate::datapath) struct Handed {
     pub(super) trailer: Trailer,
 }
 
-impl Handed {
+impl MeasuredPacket {
     pub(super) fn is_measured(&self) -> bool {
         self.trailer.measured
     }
@@ -53,8 +53,8 @@ impl Handed {
 }
 
 #[cfg(test)]
-impl Handed {
-    /// One that arrived at an instant, and is no packet of any run.
+impl MeasuredPacket {
+    /// A packet that arrived at an instant, and belongs to no run.
     pub(super) fn at(at_ns: u64) -> Self {
         let trailer = Trailer { run_tag: 0, stream: 0, sender: 0, measured: false, sequence: 0, timestamp: 0 };
         Self { slot: 0, port: 0, tag: None, bytes: 0, at_ns, trailer }

@@ -12,19 +12,19 @@ use rustix::{
 };
 use spate_dpdk::RxQueue;
 
-use super::device::{Awaited, Device, Rest};
+use super::device::{Awaited, Device, IdleStrategy};
 use crate::datapath::shared::WorkerShare;
 
 /// Woken this long before something is due; the rest is spent polling, so that waking up late delays nothing.
 const LEAD_NS: u64 = 50_000;
 /// Shortest sleep.
-const SHORTEST_NS: u64 = 10_000;
+const MIN_SLEEP_NS: u64 = 10_000;
 /// A polled device cannot wake a thread: it is polled this often while a run may receive,
 const POLLED_NS: u64 = 1_000_000;
 /// and this often otherwise.
 const UNEXPECTED_NS: u64 = 20_000_000;
 /// Longest sleep, while no packet is expected.
-const LONGEST_NS: u64 = 1_000_000_000;
+const MAX_SLEEP_NS: u64 = 1_000_000_000;
 /// Ports whose sockets can be waited on besides the waker.
 const SOCKETS: usize = 63;
 
@@ -77,13 +77,13 @@ impl Idle {
     }
 }
 
-impl<D: Device<Rx = RxQueue>> Rest<D> for Idle {
+impl<D: Device<Rx = RxQueue>> IdleStrategy<D> for Idle {
     #[inline]
     fn may_sleep(&self) -> bool {
         self.adaptive
     }
 
-    fn give_way(&self) {
+    fn yield_now(&self) {
         if self.shared_cpu {
             std::thread::yield_now();
         }
@@ -96,11 +96,11 @@ impl<D: Device<Rx = RxQueue>> Rest<D> for Idle {
         let longest = match (unheard, expecting) {
             (true, true) => POLLED_NS,
             (true, false) if awaited.queues().next().is_some() => UNEXPECTED_NS,
-            _ => LONGEST_NS,
+            _ => MAX_SLEEP_NS,
         };
         let timeout = until.saturating_sub(now).saturating_sub(LEAD_NS).min(longest);
-        if timeout < SHORTEST_NS {
-            return Rest::<D>::give_way(self);
+        if timeout < MIN_SLEEP_NS {
+            return IdleStrategy::<D>::yield_now(self);
         }
         let waker = PollFd::from_borrowed_fd(self.waker.0.as_fd(), PollFlags::IN);
         let mut fds: [PollFd; SOCKETS + 1] = std::array::from_fn(|_| waker.clone());

@@ -4,12 +4,12 @@
 //! Its loop: read the clock, obey control, receive, transmit what is due, see what has ended, rest if it may.
 mod attach;
 mod attachment;
-mod bell;
 mod by_tag;
 mod change;
 mod command;
 mod device;
 mod device_stamps;
+mod doorbell;
 mod dpdk;
 mod egress;
 mod flow_handoff;
@@ -33,14 +33,14 @@ use rtrb::{Consumer, Producer};
 
 pub(super) use attachment::Attachment;
 pub(super) use by_tag::{ByTag, Tagged};
-pub(super) use change::{FlowRate, NewNextHops, RUNS, RateChange, TempoChange};
+pub(super) use change::{FlowRate, NewNextHops, RUNS, RateChange, SpeedChange};
 pub(super) use command::{Command, QUEUE, Reclaim};
 pub(super) use device::{Device, Time};
 pub(super) use dpdk::Dpdk;
 pub(super) use flow_handoff::{HandoffShare, between};
 pub(super) use flows::{Emulated, Pools};
 pub(super) use idle::{Idle, Waker};
-pub(super) use sinks::{DelayPlace, Marks, Owner, RunForeign, RunReceive, RunReceiver, SlowPathCopy, StreamReceive};
+pub(super) use sinks::{DelayIndex, Marks, Owner, RunForeign, RunReceive, RunReceiver, SlowPathCopy, StreamReceive};
 pub(super) use sources::{Inject, NewStreams, PortRun, Replay, ReplayParts, ReplayTape, SendStream, TapeEnd, speed_of};
 pub(super) use stream_handoff::{StreamHandoff, between_workers};
 pub use taps::Direction;
@@ -53,7 +53,7 @@ use super::{
     shared::{QueueShare, RunShare, WorkerShare},
 };
 use crate::index::WorkerIndex;
-use device::{Awaited, Rest, TxDevice as _};
+use device::{Awaited, IdleStrategy, TxDevice as _};
 use egress::FLUSH_NS;
 use receive::{Receiver, RxPort};
 use sources::{Active, Ending, Pass, Sources};
@@ -142,7 +142,7 @@ pub(super) struct Worker<D: Device = Dpdk> {
 
 impl<D: Device> Worker<D> {
     pub(super) fn new(parts: Parts<D>) -> Self {
-        let often = parts.tx.iter().filter_map(|(_, queue, _)| queue.tend_every()).min();
+        let often = parts.tx.iter().filter_map(|(_, queue, _)| queue.maintenance_interval()).min();
         Self {
             tend_at: if often.is_some() { 0 } else { u64::MAX },
             tend_ns: often.map_or(u64::MAX, |often| often.as_nanos() as u64),
@@ -180,7 +180,7 @@ impl<D: Device> Worker<D> {
         // The clock is read before commands are: a command that takes effect at an instant is in the queue before that
         // instant, so nothing due after it can be sent in ignorance of it.
         let now = self.clock.mono_ns();
-        self.obey();
+        self.take_commands();
         for run in self.runs[..self.reach].iter_mut().flatten() {
             run.go_on(now);
         }
@@ -189,7 +189,7 @@ impl<D: Device> Worker<D> {
         let sent = self.transmit(now);
         self.settle(now);
         if now >= self.tend_at {
-            self.tend(now);
+            self.maintain(now);
         }
         self.share.rx_packets.add(received as u64);
         self.share.tx_packets.add(sent as u64);
@@ -203,13 +203,13 @@ impl<D: Device> Worker<D> {
 
     /// Does what devices leave to their user.
     #[cold]
-    fn tend(&mut self, now: u64) {
-        self.tx.iter_mut().for_each(|port| port.outlet.egress.tend());
+    fn maintain(&mut self, now: u64) {
+        self.tx.iter_mut().for_each(|port| port.outlet.egress.maintain());
         self.tend_at = now + self.tend_ns;
     }
 
     /// Takes commands.
-    fn obey(&mut self) {
+    fn take_commands(&mut self) {
         // No sender of commands is left, not even of the one to quit.
         self.quit |= self.commands.is_abandoned();
         while let Ok(command) = self.commands.pop() {
@@ -249,14 +249,14 @@ impl<D: Device> Worker<D> {
                     if let Some(run) = &mut self.runs[slot] {
                         self.receiver.forget(run.tag, slot);
                         // A client of another worker may have come since.
-                        Sources::cut(run);
+                        Sources::abort(run);
                         run.share.closed.raise();
                     }
                 }
                 Command::Remove(slot) => {
                     if let Some(mut run) = self.runs[slot].take() {
                         self.receiver.forget(run.tag, slot);
-                        Sources::cut(&mut run);
+                        Sources::abort(&mut run);
                         let before = std::mem::take(&mut self.active);
                         self.runs.iter().flatten().for_each(|run| self.active.add(run));
                         for port in &mut self.tx {
@@ -270,13 +270,13 @@ impl<D: Device> Worker<D> {
                 Command::Start(slot, ..)
                 | Command::Clock(slot, ..)
                 | Command::Change(slot, ..)
-                | Command::Tempo(slot, ..)
+                | Command::Speed(slot, ..)
                 | Command::FlowRate(slot, ..)
                 | Command::ResetReceiver(slot, ..)
                 | Command::Stop(slot, ..)
                 | Command::Empty(slot) => {
                     if let Some(run) = &mut self.runs[slot] {
-                        run.obey(command);
+                        run.apply(command);
                     }
                 }
             }
@@ -340,7 +340,7 @@ impl<D: Device> Worker<D> {
         for (slot, run) in self.runs[..self.reach].iter_mut().enumerate() {
             let Some(run) = run else { continue };
             if run.emptying && !run.share.emptied.is_up() {
-                Sources::cut(run);
+                Sources::abort(run);
                 if self.receiver.drained() {
                     run.share.emptied.raise();
                 }
@@ -364,14 +364,14 @@ impl<D: Device> Worker<D> {
         }
         let runs = &self.runs[..self.reach];
         if self.tx.iter().any(|port| port.is_waiting(runs)) {
-            return self.idle.give_way();
+            return self.idle.yield_now();
         }
         let mut until = self.tend_at;
         let mut expecting = false;
         for run in runs.iter().flatten() {
             expecting |= run.clock.started() && !run.share.closed.is_up();
             if run.emptying && !run.share.emptied.is_up() {
-                return self.idle.give_way();
+                return self.idle.yield_now();
             }
             until = run.next_instant().map_or(until, |at| until.min(at));
         }
@@ -406,7 +406,7 @@ impl<D: Device> Awaited<D> for Arriving<'_, D> {
 }
 
 impl<D: Device> WorkerRun<D> {
-    fn obey(&mut self, command: Command<D>) {
+    fn apply(&mut self, command: Command<D>) {
         match command {
             Command::Start(_, at) => self.clock.start(at),
             Command::Clock(_, at, change) => self.clock.change(at, change),
@@ -415,7 +415,7 @@ impl<D: Device> WorkerRun<D> {
                     port.changes.push_back(change);
                 }
             }
-            Command::Tempo(_, change) => self.change_tempo(change),
+            Command::Speed(_, change) => self.change_speed(change),
             Command::FlowRate(_, change) => {
                 if let Some(emulated) = &mut self.emulated {
                     emulated.change(change);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a port has for all that send on it.
+//! What the sources of a port share.
 use super::{Device, egress::Egress, taps::Taps};
 
 /// What the sources of a port share.

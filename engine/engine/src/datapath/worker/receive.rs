@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use spate_dpdk::BURST;
 use spate_net::{FCS_LEN, Trailer, trailer};
-use spate_stateful::{Ahead, Hints};
+use spate_stateful::{Hints, Prefetched};
 
 use super::{
     Device, ReceiveQueue, Time, WorkerRun,
@@ -129,7 +129,7 @@ impl<D: Device> Receiver<D> {
                 self.burst.lens_and_fetch::<2>(&mut lens);
             }
             let flows = port.sinks.flows.only(runs);
-            let mut found = [Ahead::default(); BURST];
+            let mut found = [Prefetched::default(); BURST];
             let looks_ahead = port.sinks.flows.look_ahead(flows.as_deref(), &self.burst, &mut found);
             let bytes = lens[..packets].iter().map(|len| u64::from(*len) + FCS_LEN).sum();
             let marks = port.marks;
@@ -183,7 +183,7 @@ struct Reading<'a, D: Device> {
     /// The device marks packets whose checksum is right.
     marks: bool,
     /// What was found of packets ahead, if it was looked for.
-    found: Option<&'a [Ahead; BURST]>,
+    found: Option<&'a [Prefetched; BURST]>,
 }
 
 impl<'a, D: Device> Reading<'a, D> {

@@ -6,21 +6,21 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use spate_dpdk::BURST;
 
 use super::{
-    bell::{Bell, Workers},
-    handed::Handed,
+    doorbell::{Doorbell, Workers},
+    handed::MeasuredPacket,
 };
 use crate::index::WorkerIndex;
 
 /// Packets of a ring: what is received in the millisecond in which its reader may sleep.
-const HANDED: usize = 2048;
+const HANDOFF_RING: usize = 2048;
 
 /// A worker's way to all others, and theirs to it.
 pub(in crate::datapath) struct StreamHandoff {
     worker: WorkerIndex,
     /// Rings to other workers, by worker.
-    to: Vec<Option<Producer<Handed>>>,
-    from: Vec<Option<Consumer<Handed>>>,
-    bells: Arc<[Bell]>,
+    to: Vec<Option<Producer<MeasuredPacket>>>,
+    from: Vec<Option<Consumer<MeasuredPacket>>>,
+    doorbells: Arc<[Doorbell]>,
     /// Workers that were given packets, and are not notified of these yet.
     given: Workers,
     /// A ring may have no room for a burst.
@@ -29,20 +29,20 @@ pub(in crate::datapath) struct StreamHandoff {
 
 /// The rings between `count` workers.
 pub(in crate::datapath) fn between_workers(count: usize) -> Vec<StreamHandoff> {
-    let bells: Arc<[Bell]> = (0..count).map(|_| Bell::default()).collect();
+    let doorbells: Arc<[Doorbell]> = (0..count).map(|_| Doorbell::default()).collect();
     let mut all: Vec<_> = (0..count)
         .map(|worker| StreamHandoff {
             worker: WorkerIndex(worker),
             to: (0..count).map(|_| None).collect(),
             from: (0..count).map(|_| None).collect(),
-            bells: Arc::clone(&bells),
+            doorbells: Arc::clone(&doorbells),
             given: Workers::default(),
             tight: false,
         })
         .collect();
     for from in 0..count {
         for to in (0..count).filter(|to| *to != from) {
-            let (producer, consumer) = RingBuffer::new(HANDED);
+            let (producer, consumer) = RingBuffer::new(HANDOFF_RING);
             all[from].to[to] = Some(producer);
             all[to].from[from] = Some(consumer);
         }
@@ -67,7 +67,7 @@ impl StreamHandoff {
 
     /// Gives a packet to another worker, which sees it after `notify`.
     #[inline]
-    pub(super) fn give(&mut self, to: WorkerIndex, packet: Handed) -> bool {
+    pub(super) fn give(&mut self, to: WorkerIndex, packet: MeasuredPacket) -> bool {
         self.given.insert(to);
         self.to[to.0].as_mut().is_some_and(|ring| ring.push(packet).is_ok())
     }
@@ -79,7 +79,7 @@ impl StreamHandoff {
             return;
         }
         while let Some(to) = self.given.pop() {
-            self.bells[to.0].ring(self.worker);
+            self.doorbells[to.0].ring(self.worker);
             self.tight |= self.to[to.0].as_ref().is_some_and(|ring| ring.slots() < BURST);
         }
     }
@@ -87,12 +87,12 @@ impl StreamHandoff {
     /// Takes all that others gave, each packet with the worker that received it. Returns how many. Only after all of a worker's are
     /// taken, that worker sees that they are.
     #[inline]
-    pub(super) fn take(&mut self, mut each: impl FnMut(WorkerIndex, &Handed)) -> usize {
+    pub(super) fn take(&mut self, mut each: impl FnMut(WorkerIndex, &MeasuredPacket)) -> usize {
         // Most often no worker has given anything: a line that is only read stays in the caches of all.
-        if !self.bells[self.worker.0].rang() {
+        if !self.doorbells[self.worker.0].is_rung() {
             return 0;
         }
-        let mut given_by = self.bells[self.worker.0].take();
+        let mut given_by = self.doorbells[self.worker.0].take();
         let mut taken = 0;
         while let Some(from) = given_by.pop() {
             let Some(ring) = &mut self.from[from.0] else { continue };
@@ -125,7 +125,9 @@ mod tests {
     fn what_is_given_is_taken_once_it_was_notified() {
         let mut workers = between_workers(3);
         assert!(
-            [(0, 5), (1, 6), (0, 7)].into_iter().all(|(from, at)| workers[from].give(WorkerIndex(2), Handed::at(at)))
+            [(0, 5), (1, 6), (0, 7)]
+                .into_iter()
+                .all(|(from, at)| workers[from].give(WorkerIndex(2), MeasuredPacket::at(at)))
         );
         assert_eq!(taken(&mut workers[2]), []);
         workers[0].notify();
@@ -143,12 +145,12 @@ mod tests {
         let mut given = 0;
         while workers[0].has_room() {
             for _ in 0..BURST {
-                assert!(workers[0].give(WorkerIndex(1), Handed::at(given)));
+                assert!(workers[0].give(WorkerIndex(1), MeasuredPacket::at(given)));
                 given += 1;
             }
             workers[0].notify();
         }
-        assert!(given as usize > HANDED - BURST);
+        assert!(given as usize > HANDOFF_RING - BURST);
         assert_eq!(taken(&mut workers[1]).len(), given as usize);
         assert!(workers[0].has_room());
     }

@@ -10,7 +10,7 @@ use crate::datapath::frames::FrameWriter;
 /// Taps on a port and direction at a time.
 const TAPS: usize = 8;
 
-/// Which way packets go.
+/// Direction of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Received.

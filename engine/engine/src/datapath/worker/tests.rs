@@ -15,7 +15,7 @@ use spate_stats::{
 };
 
 use super::{
-    DelayPlace, Marks, Owner, PortRun, RunForeign, RunReceive, RunReceiver, SendStream, StreamReceive, WorkerRun,
+    DelayIndex, Marks, Owner, PortRun, RunForeign, RunReceive, RunReceiver, SendStream, StreamReceive, WorkerRun,
     simulated::{Packet, Simulated, Speed, World},
 };
 use crate::datapath::{
@@ -43,7 +43,7 @@ struct Run {
 
 /// What differs between runs.
 #[derive(Clone, Copy)]
-struct Asked {
+struct RunOptions {
     workers: usize,
     /// Packets in this number of nanoseconds.
     rate: (u64, u64),
@@ -54,8 +54,8 @@ struct Asked {
     delays: bool,
 }
 
-const USUAL: Asked =
-    Asked { workers: 1, rate: (1000, SECOND), warmup_ns: 0, end_ns: u64::MAX, late_after_ns: 0, delays: false };
+const USUAL: RunOptions =
+    RunOptions { workers: 1, rate: (1000, SECOND), warmup_ns: 0, end_ns: u64::MAX, late_after_ns: 0, delays: false };
 
 fn rate((packets, ns): (u64, u64)) -> Rate {
     assert_eq!(ns, SECOND);
@@ -70,17 +70,17 @@ fn template() -> Template {
 
 impl Run {
     /// Installed and started.
-    fn new(asked: Asked) -> Self {
+    fn new(asked: RunOptions) -> Self {
         Self::with_foreign(asked, foreign)
     }
 
     /// The same, of which each worker does something with packets that carry no trailer.
-    fn with_foreign(asked: Asked, foreign: impl Fn() -> RunForeign) -> Self {
+    fn with_foreign(asked: RunOptions, foreign: impl Fn() -> RunForeign) -> Self {
         Self::stamped(asked, None, foreign)
     }
 
     /// The same, on a port whose device stamps packets if it has a clock.
-    fn stamped(asked: Asked, clock: Option<DeviceClock>, foreign: impl Fn() -> RunForeign) -> Self {
+    fn stamped(asked: RunOptions, clock: Option<DeviceClock>, foreign: impl Fn() -> RunForeign) -> Self {
         let workers = asked.workers;
         let world = World::with_clocks(workers, &[clock.map(Arc::new)], 64, POLL_NS);
         let mut this = Self { world, workers, shares: Vec::new(), left: Vec::new() };
@@ -157,10 +157,10 @@ impl Run {
 }
 
 /// The first worker keeps all sequences of the stream.
-fn receive(asked: &Asked, worker: usize, timescale: &Arc<Timescale>, foreign: RunForeign) -> RunReceive {
+fn receive(asked: &RunOptions, worker: usize, timescale: &Arc<Timescale>, foreign: RunForeign) -> RunReceive {
     let workers = asked.workers;
     let owned = if worker == 0 { workers } else { 0 };
-    let delay = asked.delays.then_some(DelayPlace { slot: 0, histogram: 0 });
+    let delay = asked.delays.then_some(DelayIndex { slot: 0, histogram: 0 });
     let wide = workers > 1;
     let window = if wide { WIDE_WINDOW } else { WINDOW };
     RunReceive {
@@ -203,7 +203,7 @@ const LOCAL: [u8; 2] = [0x88, 0xb5];
 fn each_packet_leaves_at_the_instant_at_which_it_is_due() {
     for workers in [1, 2, 3] {
         // 3333 1/3 ns apart.
-        let mut run = Run::new(Asked { workers, rate: (300_000, SECOND), ..USUAL });
+        let mut run = Run::new(RunOptions { workers, rate: (300_000, SECOND), ..USUAL });
         run.until(10 * MS);
         let due: Vec<_> = (0..3000).map(|n| n * 10_000 / 3).collect();
         assert_eq!(run.times(), due, "{workers} workers");
@@ -216,7 +216,7 @@ fn each_packet_leaves_at_the_instant_at_which_it_is_due() {
 #[test]
 fn more_than_a_burst_that_is_due_at_once_leaves_at_once() {
     // 100 packets each nanosecond are more than a burst.
-    let mut run = Run::new(Asked { rate: (100_000_000_000, SECOND), ..USUAL });
+    let mut run = Run::new(RunOptions { rate: (100_000_000_000, SECOND), ..USUAL });
     run.until(4);
     assert_eq!(run.left.len(), 400);
     assert_eq!(run.times().iter().filter(|at| **at == 2).count(), 100);
@@ -225,7 +225,7 @@ fn more_than_a_burst_that_is_due_at_once_leaves_at_once() {
 
 #[test]
 fn another_rate_takes_effect_at_its_instant_although_the_worker_rests_until_later() {
-    let mut run = Run::new(Asked { rate: (1, SECOND), ..USUAL });
+    let mut run = Run::new(RunOptions { rate: (1, SECOND), ..USUAL });
     let rates = |packets| -> Arc<[_]> { [(0, Some(rate((packets, SECOND))))].into() };
     run.send_all(|| Command::Change(0, RateChange { at_ns: 200 * MS, port: 0, rates: rates(10) }));
     run.until(SECOND);
@@ -236,7 +236,7 @@ fn another_rate_takes_effect_at_its_instant_although_the_worker_rests_until_late
 
 #[test]
 fn packets_that_are_due_before_the_warm_up_ends_are_of_the_warm_up() {
-    let mut run = Run::new(Asked { warmup_ns: 5 * MS, end_ns: 20 * MS, ..USUAL });
+    let mut run = Run::new(RunOptions { warmup_ns: 5 * MS, end_ns: 20 * MS, ..USUAL });
     run.until(SECOND);
     let counters = run.counters();
     assert_eq!((counters.warmup.tx_packets, counters.measured.tx_packets), (5, 15));
@@ -247,7 +247,7 @@ fn packets_that_are_due_before_the_warm_up_ends_are_of_the_warm_up() {
 
 #[test]
 fn nothing_leaves_from_the_end_on_and_the_worker_says_that_all_is_sent() {
-    let mut run = Run::new(Asked { workers: 2, end_ns: 20 * MS, ..USUAL });
+    let mut run = Run::new(RunOptions { workers: 2, end_ns: 20 * MS, ..USUAL });
     run.to(20 * MS - 1);
     assert!(!run.is_sent());
     run.to(20 * MS);
@@ -273,7 +273,7 @@ fn a_run_that_is_stopped_gives_up_what_is_not_sent() {
 
 #[test]
 fn nothing_leaves_while_the_run_is_paused_and_all_comes_later_by_as_much() {
-    let mut run = Run::new(Asked { end_ns: 10 * MS, ..USUAL });
+    let mut run = Run::new(RunOptions { end_ns: 10 * MS, ..USUAL });
     run.to(2 * MS);
     run.send_all(|| Command::Clock(0, 3 * MS + 1, ClockChange::Stop));
     run.send_all(|| Command::Clock(0, 50 * MS + 1, ClockChange::Resume));
@@ -286,7 +286,7 @@ fn nothing_leaves_while_the_run_is_paused_and_all_comes_later_by_as_much() {
 
 #[test]
 fn a_device_that_is_too_slow_makes_packets_late_and_what_is_left_at_the_end_counts_as_dropped() {
-    let asked = Asked { rate: (100_000, SECOND), end_ns: 100 * MS, late_after_ns: MS, ..USUAL };
+    let asked = RunOptions { rate: (100_000, SECOND), end_ns: 100 * MS, late_after_ns: MS, ..USUAL };
     let mut run = Run::new(asked);
     // Half as fast as the stream.
     run.world.set_speed(0, 0, Some(Speed { packet_ns: 20_000, ring: 1 }));
@@ -317,7 +317,7 @@ fn held_up(mut run: Run) -> Run {
 
 #[test]
 fn packets_that_leave_late_are_of_the_phase_in_which_they_were_due() {
-    let mut run = held_up(Run::new(Asked { warmup_ns: 5 * MS, ..USUAL }));
+    let mut run = held_up(Run::new(RunOptions { warmup_ns: 5 * MS, ..USUAL }));
     run.until(20 * MS);
     let counters = run.counters();
     assert_eq!((counters.warmup.tx_packets, counters.measured.tx_packets), (5, 15));
@@ -342,7 +342,7 @@ fn another_rate_takes_effect_at_its_instant_although_packets_leave_late() {
 
 #[test]
 fn a_device_that_stands_still_costs_every_packet_after_the_grace() {
-    let mut run = Run::new(Asked { end_ns: 10 * MS, ..USUAL });
+    let mut run = Run::new(RunOptions { end_ns: 10 * MS, ..USUAL });
     run.world.set_speed(0, 0, Some(Speed { packet_ns: 1, ring: 0 }));
     run.until(100 * MS);
     assert!(!run.is_sent());
@@ -354,7 +354,7 @@ fn a_device_that_stands_still_costs_every_packet_after_the_grace() {
 
 /// What a run sent, for another to receive.
 fn sent(workers: usize, end_ns: u64) -> Vec<(u64, usize, Packet)> {
-    let mut run = Run::new(Asked { workers, end_ns, ..USUAL });
+    let mut run = Run::new(RunOptions { workers, end_ns, ..USUAL });
     run.until(SECOND);
     run.left
 }
@@ -362,7 +362,7 @@ fn sent(workers: usize, end_ns: u64) -> Vec<(u64, usize, Packet)> {
 #[test]
 fn a_run_is_drained_when_all_that_had_arrived_is_counted() {
     let packets = sent(1, 200 * MS);
-    let mut run = Run::new(Asked { end_ns: 1, ..USUAL });
+    let mut run = Run::new(RunOptions { end_ns: 1, ..USUAL });
     run.to(5 * MS);
     run.left.clear();
     for (_, _, packet) in packets {
@@ -389,7 +389,7 @@ fn a_run_is_drained_when_all_that_had_arrived_is_counted() {
 #[test]
 fn packets_that_another_worker_receives_are_handed_to_the_one_that_keeps_their_sequence() {
     let packets = sent(2, 50 * MS);
-    let mut run = Run::new(Asked { workers: 2, end_ns: 1, ..USUAL });
+    let mut run = Run::new(RunOptions { workers: 2, end_ns: 1, ..USUAL });
     run.to(5 * MS);
     let duplicate = packets[0].2.clone();
     // Each worker receives what the other sent; two packets of one sender come the wrong way round.
@@ -410,7 +410,7 @@ fn packets_that_another_worker_receives_are_handed_to_the_one_that_keeps_their_s
 #[test]
 fn a_port_accounts_once_what_leaves_on_it_whether_its_device_takes_it_at_once_or_not() {
     for speed in [None, Some(Speed { packet_ns: 20_000, ring: 1 })] {
-        let asked = Asked { workers: 2, rate: (100_000, SECOND), end_ns: 10 * MS, ..USUAL };
+        let asked = RunOptions { workers: 2, rate: (100_000, SECOND), end_ns: 10 * MS, ..USUAL };
         let mut run = Run::new(asked);
         (0..2).for_each(|worker| run.world.set_speed(worker, 0, speed));
         run.until(SECOND);
@@ -456,7 +456,7 @@ fn a_reflector_sends_back_what_it_may_and_the_port_accounts_it() {
 
 #[test]
 fn packets_without_a_trailer_count_where_their_mark_is_known_and_else_for_the_receiver_of_their_port() {
-    let mut run = Run::with_foreign(Asked { end_ns: 1, ..USUAL }, || RunForeign {
+    let mut run = Run::with_foreign(RunOptions { end_ns: 1, ..USUAL }, || RunForeign {
         marks: Marks::new([(0, Mark::Ipv4Identification(7))].into_iter()).map(Arc::new),
         receivers: [RunReceiver { port: 0, arrivals: Arrivals::default() }].into(),
         ..foreign()
@@ -480,7 +480,7 @@ fn packets_without_a_trailer_count_where_their_mark_is_known_and_else_for_the_re
 /// Packets of one burst of a stream, all with one time stamp of their sender, 0.
 fn burst(packets: usize) -> Vec<Packet> {
     // 100 each nanosecond.
-    let mut run = Run::new(Asked { rate: (100_000_000_000, SECOND), ..USUAL });
+    let mut run = Run::new(RunOptions { rate: (100_000_000_000, SECOND), ..USUAL });
     run.until(1);
     run.left.into_iter().map(|(.., packet)| packet).take(packets).collect()
 }
@@ -505,7 +505,7 @@ fn counted(at_ns: u64) -> u64 {
 #[test]
 fn packets_that_the_device_stamps_arrived_when_it_says_and_others_when_they_were_read() {
     let receive = |clock: Option<DeviceClock>| {
-        let mut run = Run::stamped(Asked { end_ns: 1, delays: true, ..USUAL }, clock, receiving);
+        let mut run = Run::stamped(RunOptions { end_ns: 1, delays: true, ..USUAL }, clock, receiving);
         run.to(MS);
         // Read 1 ms after they arrived, the packets of no stream behind them.
         for (n, packet) in (0..).zip(burst(5)) {
@@ -528,7 +528,7 @@ fn packets_that_the_device_stamps_arrived_when_it_says_and_others_when_they_were
 
 #[test]
 fn packets_without_a_time_stamp_of_the_devices_clock_are_counted() {
-    let mut run = Run::stamped(Asked { end_ns: 1, delays: true, ..USUAL }, Some(known(COUNTER, 1e9)), foreign);
+    let mut run = Run::stamped(RunOptions { end_ns: 1, delays: true, ..USUAL }, Some(known(COUNTER, 1e9)), foreign);
     run.to(MS);
     let others = [1_764_300_000 * SECOND, counted(7 * MS)];
     let [stamped, plain, of_the_day, in_the_future] = burst(4).try_into().unwrap();
@@ -546,7 +546,7 @@ fn packets_without_a_time_stamp_of_the_devices_clock_are_counted() {
 
 #[test]
 fn packets_of_a_queue_arrive_in_its_order_whatever_their_time_stamps_say() {
-    let mut run = Run::stamped(Asked { end_ns: 1, delays: true, ..USUAL }, Some(known(COUNTER, 1e9)), foreign);
+    let mut run = Run::stamped(RunOptions { end_ns: 1, delays: true, ..USUAL }, Some(known(COUNTER, 1e9)), foreign);
     run.to(MS);
     for (packet, at_ns) in burst(3).into_iter().zip([5 * MS + 40, 5 * MS, 5 * MS + 70]) {
         run.world.arrive(0, 0, 6 * MS, packet.stamped(counted(at_ns)));

@@ -36,12 +36,12 @@ impl<D: Device> TxPort<D> {
         self.sources.send(active, pass, &mut self.outlet)
     }
 
-    /// The same of what belongs to no run.
+    /// Lets sources send what belongs to no run.
     pub(super) fn send_unlimited(&mut self, pass: &mut Pass<'_, D>) -> usize {
         self.sources.send_unlimited(pass, &mut self.outlet)
     }
 
-    /// The same of the source with a number, if it belongs to runs.
+    /// Lets the source with this number send, if what it sends belongs to runs.
     pub(super) fn send_one(&mut self, number: usize, active: Active, pass: &mut Pass<'_, D>) -> usize {
         self.sources.send_one(number, active, pass, &mut self.outlet)
     }

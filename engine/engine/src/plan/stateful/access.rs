@@ -18,8 +18,8 @@ pub fn access(at: &FieldPath, asked: &contract::Pool, pool: &Pool, wrong: &mut V
         .filter_map(|(i, asked)| tag(&at.field("vlans").index(i), asked, wrong))
         .collect();
     let tags = Tags::new(&tags).filter(|tags| !tags.is_empty());
-    if asked.vlans.len() > Tags::MOST {
-        wrong.add(at.field("vlans"), format!("{} of them; must be at most {}", asked.vlans.len(), Tags::MOST));
+    if asked.vlans.len() > Tags::MAX {
+        wrong.add(at.field("vlans"), format!("{} of them; must be at most {}", asked.vlans.len(), Tags::MAX));
     }
     let gateway = match asked.gateway.is_empty() {
         true => None,

@@ -6,8 +6,8 @@ use super::{access, tunnels};
 use crate::index::PoolIndex;
 use contract::{PoolOrder, Stateful};
 use spate_net::encap::Carries;
-use spate_stateful::arrivals::{Arrivals, Order, Timing};
-use spate_stateful::tuples::{Dealing, Share, Tuples};
+use spate_stateful::arrivals::{FlowSchedule, Order, Timing};
+use spate_stateful::tuples::{Sharding, Share, Tuples};
 use spate_stateful::{
     FieldPath,
     pool::{self, SourcePorts, Start},
@@ -16,14 +16,14 @@ use spate_stateful::{Part, Pool, Scenario, Template, WeightedPool};
 use std::collections::BTreeMap;
 
 /// Pools of a plan, at most.
-const MOST_POOLS: usize = 65_536;
+const MAX_POOLS: usize = 65_536;
 /// Pools of a side of a template, at most.
-const MOST_TAKEN: usize = 1024;
+const MAX_POOLS_OF_SIDE: usize = 1024;
 
 /// The pools of a plan in its order, or none, and a violation says why.
 pub fn pools(asked: &Stateful, wrong: &mut Violations) -> Option<Vec<Pool>> {
-    if asked.pools.len() > MOST_POOLS {
-        wrong.add("stateful.pools", format!("{} of them; must be at most {MOST_POOLS}", asked.pools.len()));
+    if asked.pools.len() > MAX_POOLS {
+        wrong.add("stateful.pools", format!("{} of them; must be at most {MAX_POOLS}", asked.pools.len()));
         return None;
     }
     let found: Vec<_> =
@@ -144,8 +144,8 @@ pub fn taken(
         (false, false) => wrong.add(at, "are for clients, and there are none here; leave them out, or set client_port"),
         _ => {}
     }
-    if asked.len() > MOST_TAKEN {
-        wrong.add(at, format!("{} of them; must be at most {MOST_TAKEN}", asked.len()));
+    if asked.len() > MAX_POOLS_OF_SIDE {
+        wrong.add(at, format!("{} of them; must be at most {MAX_POOLS_OF_SIDE}", asked.len()));
     }
     for (i, one) in asked.iter().enumerate() {
         if one.weight == 0 {
@@ -186,7 +186,7 @@ pub fn distribute(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
     let engines = scenario.client_part().of;
     let alone = Share { worker: 0, workers: engines.into() };
     let opened: Vec<_> = scenario.opened().collect();
-    if let Err(error) = Tuples::with_opened(&scenario.pools, mixes, &opened, alone, Dealing::ByNumber) {
+    if let Err(error) = Tuples::with_opened(&scenario.pools, mixes, &opened, alone, Sharding::ByNumber) {
         return add(error.field(), error.to_string());
     }
     let share = Share { worker: 0, workers: u64::from(engines) * u64::from(site.workers.max(1)) };
@@ -197,7 +197,7 @@ pub fn distribute(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
         .iter()
         .map(|t| Timing { rate: timing(t), limit: t.client.as_ref().map_or(0, |c| c.limit) })
         .collect();
-    if let Err(error) = Arrivals::new(&timings, scenario.order, share, 0, scenario.ramp_up) {
+    if let Err(error) = FlowSchedule::new(&timings, scenario.order, share, 0, scenario.ramp_up) {
         add(error.field(), error.to_string());
     }
 }

@@ -5,15 +5,15 @@ use super::address::address;
 use spate_stateful::{Address, FieldPath, IgnoredSources};
 
 /// MACs of a plan, and prefixes, at most.
-const MOST: usize = 64;
+const MAX_ENTRIES: usize = 64;
 
 /// The sources that a plan ignores; none if it names none, or if a violation says what is wrong with them.
 pub fn ignored(asked: Option<&contract::IgnoredSources>, wrong: &mut Violations) -> Option<IgnoredSources> {
     let asked = asked?;
     let at = |field: &'static str| FieldPath::from("stateful.ignored_sources").field(field);
     for (field, count) in [("macs", asked.macs.len()), ("prefixes", asked.prefixes.len())] {
-        if count > MOST {
-            wrong.add(at(field), format!("{count} of them; must be at most {MOST}"));
+        if count > MAX_ENTRIES {
+            wrong.add(at(field), format!("{count} of them; must be at most {MAX_ENTRIES}"));
             return None;
         }
     }

@@ -2,18 +2,18 @@
 //! What templates send.
 use super::super::Violations;
 use contract::{Stateful, payload, payload_field};
-use spate_stateful::payload::{Field, LONGEST_WITH_FIELDS, Values};
+use spate_stateful::payload::{Field, MAX_BYTES_WITH_FIELDS, Values};
 use spate_stateful::{FieldPath, Payload};
 
 /// Payloads of a plan, at most: flows have 16 bits for the number of one.
-const MOST_PAYLOADS: usize = 1 << 16;
+const MAX_PAYLOADS: usize = 1 << 16;
 /// Bytes of a pattern, at most: years of sending at 100 Gbit/s.
-const LONGEST_PATTERN: u64 = 1 << 60;
+const MAX_PATTERN_BYTES: u64 = 1 << 60;
 
 /// The payloads of a plan, in its order; as many, even where something is wrong.
 pub fn payloads(asked: &Stateful, wrong: &mut Violations) -> Vec<Payload> {
-    if asked.payloads.len() > MOST_PAYLOADS {
-        let problem = format!("{} of them; must be at most {MOST_PAYLOADS}", asked.payloads.len());
+    if asked.payloads.len() > MAX_PAYLOADS {
+        let problem = format!("{} of them; must be at most {MAX_PAYLOADS}", asked.payloads.len());
         wrong.add("stateful.payloads", problem);
     }
     let all = FieldPath::from("stateful.payloads");
@@ -23,8 +23,8 @@ pub fn payloads(asked: &Stateful, wrong: &mut Violations) -> Vec<Payload> {
 fn one(at: &FieldPath, asked: &contract::Payload, wrong: &mut Violations) -> Payload {
     let payload = match &asked.content {
         Some(payload::Content::Bytes(bytes)) => Payload::bytes(&bytes[..]),
-        Some(payload::Content::Size(size)) if *size > LONGEST_PATTERN => {
-            wrong.add(at.field("size"), format!("{size}; must be at most {LONGEST_PATTERN}"));
+        Some(payload::Content::Size(size)) if *size > MAX_PATTERN_BYTES => {
+            wrong.add(at.field("size"), format!("{size}; must be at most {MAX_PATTERN_BYTES}"));
             return Payload::pattern(0);
         }
         Some(payload::Content::Size(size)) => Payload::pattern(*size),
@@ -37,9 +37,9 @@ fn one(at: &FieldPath, asked: &contract::Payload, wrong: &mut Violations) -> Pay
     if asked.fields.is_empty() {
         return payload;
     }
-    if payload.len() > LONGEST_WITH_FIELDS {
+    if payload.len() > MAX_BYTES_WITH_FIELDS {
         let problem = format!(
-            "are of a payload of {} bytes; one with fields has at most {LONGEST_WITH_FIELDS}: send the rest as another payload",
+            "are of a payload of {} bytes; one with fields has at most {MAX_BYTES_WITH_FIELDS}: send the rest as another payload",
             payload.len()
         );
         wrong.add(at.field("fields"), problem);

@@ -13,10 +13,10 @@ use spate_stateful::program::{
 use spate_stateful::{FieldPath, Instruction, Payload, Program, Template};
 
 /// Instructions of a program, at most, the one among them that is implied: flows have 16 bits for the position in it, its end included.
-const MOST_INSTRUCTIONS: usize = 65_535;
+const MAX_INSTRUCTIONS: usize = 65_535;
 /// Counters of a program, at most.
-const MOST_COUNTERS: usize = 256;
-const MOST_COUNTER_CHARS: usize = 63;
+const MAX_COUNTERS: usize = 256;
+const MAX_COUNTER_CHARS: usize = 63;
 
 /// A side's program as it is written.
 fn written(template: &contract::Template, side: Side) -> Option<&contract::Program> {
@@ -41,7 +41,7 @@ pub fn program(at: &FieldPath, template: &contract::Template, side: Side, wrong:
     names(at, asked, wrong);
     let udp = template.protocol == TransportProtocol::Udp as i32;
     let implied = implied(template, side);
-    let most = MOST_INSTRUCTIONS - usize::from(implied.is_some());
+    let most = MAX_INSTRUCTIONS - usize::from(implied.is_some());
     match asked.instructions.len() {
         0 if udp => wrong.add(at.field("instructions"), "none; must be at least one"),
         len if len <= most => {}
@@ -76,15 +76,15 @@ fn names(at: &FieldPath, program: &contract::Program, wrong: &mut Violations) {
         let problem = format!("{} of them; a flow has {VARIABLES}", program.variables.len());
         wrong.add(at.field("variables"), problem);
     }
-    if program.counters.len() > MOST_COUNTERS {
-        let problem = format!("{} of them; must be at most {MOST_COUNTERS}", program.counters.len());
+    if program.counters.len() > MAX_COUNTERS {
+        let problem = format!("{} of them; must be at most {MAX_COUNTERS}", program.counters.len());
         wrong.add(at.field("counters"), problem);
     }
     for (i, name) in program.counters.iter().enumerate() {
         let field = at.field("counters").index(i);
         let chars = name.chars().count();
-        if !(1..=MOST_COUNTER_CHARS).contains(&chars) {
-            wrong.add(field, format!("{chars} characters; must be 1..{MOST_COUNTER_CHARS}"));
+        if !(1..=MAX_COUNTER_CHARS).contains(&chars) {
+            wrong.add(field, format!("{chars} characters; must be 1..{MAX_COUNTER_CHARS}"));
         } else if name.chars().any(char::is_control) {
             wrong.add(field, "holds a control character; use letters, digits and punctuation");
         } else if program.counters[..i].contains(name) {

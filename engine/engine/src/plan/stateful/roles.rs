@@ -34,7 +34,7 @@ pub fn check(asked: &Stateful, share: Option<&Share>, wrong: &mut Violations) {
     }
 }
 
-/// Gives an engine its sides of templates and its part of their addresses. Of servers on a loopback port, whose link has nobody else,
+/// Gives an engine its sides of templates and its part of their addresses. Of servers on a loopback port, on which there is no other station,
 /// all are here.
 pub fn share(asked: &Stateful, engine: Part, pools: &mut Vec<Pool>, templates: &mut [Template]) {
     if engine == Part::WHOLE {

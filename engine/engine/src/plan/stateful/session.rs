@@ -3,7 +3,7 @@
 //!
 //! Over TCP the bytes one side sends in a row are sent at once, those of the other side are counted; each side ends as it was captured.
 //! Over UDP each message stays one. A message waits for all that came before it from the other side; between two of one side
-//! passes the time that passed in the capture, from [`SHORTEST_DELAY_NS`] to [`LONGEST_DELAY_NS`].
+//! passes the time that passed in the capture, from [`MIN_DELAY_NS`] to [`MAX_DELAY_NS`].
 use super::super::Site;
 use super::super::{Violation, Violations};
 use super::USUAL_MTU;
@@ -13,16 +13,16 @@ use contract::{
     Template, TransportProtocol, capture, instruction::Kind, payload,
 };
 use prost::bytes::Bytes;
-use spate_replay::session::{End, Session, Speaker, Transport};
+use spate_replay::session::{End, Sender, Session, Transport};
 use spate_stateful::FieldPath;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 
 /// Times up to this between messages are none: the file's clock and the capture itself are not more exact.
-pub const SHORTEST_DELAY_NS: u64 = 50_000;
+pub const MIN_DELAY_NS: u64 = 50_000;
 /// Longer times between messages are cut to this.
-pub const LONGEST_DELAY_NS: u64 = 700_000_000;
+pub const MAX_DELAY_NS: u64 = 700_000_000;
 /// Flows that wait for longer than this between messages are kept for twice as long in silence.
 const LONG_SILENCE_NS: u64 = 500_000_000;
 
@@ -38,7 +38,7 @@ pub fn resolve<'a>(plan: &'a Plan, site: &Site) -> Result<Cow<'a, Plan>, Violati
         let at = TemplateIndex(i).path();
         let Some(asked) = template.capture.take() else { continue };
         let before = wrong.0.len();
-        goes_with(&at, template, &mut wrong);
+        check_excluded_fields(&at, template, &mut wrong);
         match read(&at, &asked, mtu(template, site)) {
             Ok(session) if wrong.0.len() == before => put(&at, template, &session, &mut payloads, &mut wrong),
             Ok(_) => {}
@@ -51,10 +51,13 @@ pub fn resolve<'a>(plan: &'a Plan, site: &Site) -> Result<Cow<'a, Plan>, Violati
     wrong.or(Cow::Owned(resolved))
 }
 
-fn goes_with(at: &FieldPath, template: &Template, wrong: &mut Violations) {
+fn check_excluded_fields(at: &FieldPath, template: &Template, wrong: &mut Violations) {
     for (field, set) in [("client", template.client.is_some()), ("server", template.server.is_some())] {
         if set {
-            wrong.add(at.field(field), "goes not with capture, which says what both sides do; leave out one of them");
+            wrong.add(
+                at.field(field),
+                "cannot be combined with capture, which says what both sides do; leave out one of them",
+            );
         }
     }
 }
@@ -99,24 +102,24 @@ fn put(at: &FieldPath, template: &mut Template, session: &Session, payloads: &mu
         Transport::Tcp => tcp(session, by, payloads),
         Transport::Udp => udp(session, by, payloads),
     };
-    let [client, server] = [Speaker::Client, Speaker::Server].map(program);
+    let [client, server] = [Sender::Client, Sender::Server].map(program);
     template.client = (both || !template.client_port.is_empty()).then_some(client);
     template.server = (both || !template.server_port.is_empty()).then_some(server);
 }
 
 /// What one side does over TCP.
-fn tcp(session: &Session, side: Speaker, payloads: &mut Payloads) -> Program {
-    let open = if side == Speaker::Client { Kind::Connect(Nothing {}) } else { Kind::Accept(Nothing {}) };
+fn tcp(session: &Session, side: Sender, payloads: &mut Payloads) -> Program {
+    let open = if side == Sender::Client { Kind::Connect(Nothing {}) } else { Kind::Accept(Nothing {}) };
     let mut kinds = vec![open];
     let mut heard = 0;
     let resets = matches!(session.end, End::Reset { by, .. } if by == side);
-    for (i, said) in session.said.iter().enumerate() {
-        if said.by == side {
+    for (i, dialogue) in session.dialogue.iter().enumerate() {
+        if dialogue.by == side {
             // A reset takes back what is not acknowledged.
-            let wait = resets && i + 1 == session.said.len();
-            kinds.push(Kind::Send(Send { payload: payloads.index(&said.bytes), wait }));
+            let wait = resets && i + 1 == session.dialogue.len();
+            kinds.push(Kind::Send(Send { payload: payloads.index(&dialogue.bytes), wait }));
         } else {
-            heard += said.bytes.len() as u64;
+            heard += dialogue.bytes.len() as u64;
             kinds.push(Kind::Receive(Receive { bytes: heard, clear: false }));
         }
     }
@@ -132,20 +135,20 @@ fn tcp(session: &Session, side: Speaker, payloads: &mut Payloads) -> Program {
 }
 
 /// What one side does over UDP.
-fn udp(session: &Session, side: Speaker, payloads: &mut Payloads) -> Program {
-    let in_a_row = |i: usize| i > 0 && session.said[i - 1].by == session.said[i].by;
-    let delay = |i: usize| match session.said[i].gap_ns {
-        ns if in_a_row(i) && ns > SHORTEST_DELAY_NS => ns.min(LONGEST_DELAY_NS),
+fn udp(session: &Session, side: Sender, payloads: &mut Payloads) -> Program {
+    let in_a_row = |i: usize| i > 0 && session.dialogue[i - 1].by == session.dialogue[i].by;
+    let delay = |i: usize| match session.dialogue[i].gap_ns {
+        ns if in_a_row(i) && ns > MIN_DELAY_NS => ns.min(MAX_DELAY_NS),
         _ => 0,
     };
     let mut kinds = Vec::new();
-    let longest = (0..session.said.len()).map(delay).max().unwrap_or(0);
+    let longest = (0..session.dialogue.len()).map(delay).max().unwrap_or(0);
     if longest > LONG_SILENCE_NS {
         kinds.push(Kind::KeepaliveNs(2 * longest));
     }
     let (mut heard, mut waited) = (0, 0);
-    for (i, said) in session.said.iter().enumerate() {
-        if said.by != side {
+    for (i, dialogue) in session.dialogue.iter().enumerate() {
+        if dialogue.by != side {
             heard += 1;
             continue;
         }
@@ -156,7 +159,7 @@ fn udp(session: &Session, side: Speaker, payloads: &mut Payloads) -> Program {
         if delay(i) > 0 {
             kinds.push(Kind::Delay(Delay { min_ns: delay(i), max_ns: delay(i) }));
         }
-        kinds.push(Kind::SendMessage(SendMessage { payload: payloads.index(&said.bytes) }));
+        kinds.push(Kind::SendMessage(SendMessage { payload: payloads.index(&dialogue.bytes) }));
     }
     if heard > waited {
         kinds.push(Kind::ReceiveMessages(ReceiveMessages { messages: heard, clear: false }));

@@ -259,7 +259,7 @@ fn defaults_are_in_place() {
     let scenario = checked(&plan);
     let template = &scenario.templates[0];
     let client = template.client.as_ref().unwrap();
-    assert_eq!((template.group.as_str(), scenario.most_flows), ("web", MOST_FLOWS));
+    assert_eq!((template.group.as_str(), scenario.most_flows), ("web", MAX_FLOWS));
     assert_eq!((client.port, client.rate), (0, (1000, 3)));
     assert_eq!(client.tunables, spate_stateful::Tunables::default());
     assert_eq!(scenario.pools[0].source_ports, spate_stateful::pool::SourcePorts::default());
@@ -1442,7 +1442,7 @@ fn captures_that_will_not_do_are_refused_by_field() {
     };
     let source = |source| Some(Capture { source });
     let cases = [
-        (spoilt(|t| t.client = instructions(vec![send(0)])), "client", "goes not with capture"),
+        (spoilt(|t| t.client = instructions(vec![send(0)])), "client", "cannot be combined with capture"),
         (spoilt(|t| t.protocol = TransportProtocol::Tcp.into()), "protocol", "is TRANSPORT_PROTOCOL_UDP"),
     ];
     for ((field, description), expected, words) in cases {
@@ -1624,10 +1624,10 @@ fn engines_with_clients_begin_together_what_one_would() {
         let scenario = checked(&plan);
         let Some(client) = &scenario.templates[0].client else { return Vec::new() };
         let share = spate_stateful::tuples::Share::of_engine(worker, 2, scenario.client_part());
-        let mut arrivals = spate_stateful::Emulation::row(&scenario, &[client.rate], share).unwrap();
+        let mut arrivals = spate_stateful::Emulation::flow_schedule(&scenario, &[client.rate], share).unwrap();
         std::iter::from_fn(|| arrivals.take(1_000_000_000)).collect()
     };
-    let sorted = |mut all: Vec<spate_stateful::arrivals::Arrival>| {
+    let sorted = |mut all: Vec<spate_stateful::arrivals::DueFlow>| {
         all.sort_by_key(|arrival| arrival.number);
         all
     };
@@ -1758,7 +1758,7 @@ fn templates_that_programs_open_have_their_clients() {
 
 #[test]
 fn connections_that_a_program_opens_count_with_its_flows() {
-    let asks = |plan: &Plan| super::super::flows::asks(&checked(plan)).0;
+    let asks = |plan: &Plan| super::super::flows::demands(&checked(plan)).0;
     let bits = |plan: &Plan, port| {
         let of_port = asks(plan).into_iter().filter(|ask| ask.port == port);
         of_port.map(|ask| ask.bits_per_second()).sum::<u128>()

@@ -2,18 +2,18 @@
 //! Settings of a side's transport: the engine's defaults, and what a plan changes of them.
 use super::super::PortFacts;
 use super::super::Violations;
-use super::{LONGEST_NS, USUAL_MTU};
+use super::{MAX_DURATION_NS, USUAL_MTU};
 use spate_stateful::{CongestionControl, FieldPath, Tunables};
 use std::ops::RangeInclusive;
 
 /// Bytes of a segment: at least what 40 bytes of options leave room beside, at most what an IPv4 packet holds.
 const MSS: RangeInclusive<u64> = 48..=65_495;
 /// The greatest window (RFC 7323 section 2.3): 65,535 shifted by 14.
-const MOST_BUFFERED: u64 = 65_535 << 14;
+const MAX_BUFFER_BYTES: u64 = 65_535 << 14;
 /// An acknowledgement waits for less than this (RFC 9293 section 3.8.6.3).
-const LONGEST_DELAYED_ACK_NS: u64 = 500_000_000;
-/// RFC 6298 section 2.5: where a time-out's upper bound may be, or higher.
-const LONGEST_RTO_NS: u64 = 60_000_000_000;
+const MAX_DELAYED_ACK_NS: u64 = 500_000_000;
+/// RFC 6298 section 2.5: where a timeout's upper bound may be, or higher.
+const MAX_RTO_NS: u64 = 60_000_000_000;
 
 /// The settings of a side; where something is wrong, a violation says what.
 pub fn tunables(at: &FieldPath, asked: Option<&contract::Tunables>, wrong: &mut Violations) -> Tunables {
@@ -31,15 +31,15 @@ pub fn tunables(at: &FieldPath, asked: Option<&contract::Tunables>, wrong: &mut 
             *into = ns;
         }
     };
-    time("minimum_rto_ns", asked.minimum_rto_ns, &mut set.minimum_rto_ns, LONGEST_RTO_NS);
-    time("connect_timeout_ns", asked.connect_timeout_ns, &mut set.connect_timeout_ns, LONGEST_NS);
-    time("keepalive_idle_ns", asked.keepalive_idle_ns, &mut set.keepalive_idle_ns, LONGEST_NS);
-    time("keepalive_interval_ns", asked.keepalive_interval_ns, &mut set.keepalive_interval_ns, LONGEST_NS);
-    time("time_wait_ns", asked.time_wait_ns, &mut set.time_wait_ns, LONGEST_NS);
+    time("minimum_rto_ns", asked.minimum_rto_ns, &mut set.minimum_rto_ns, MAX_RTO_NS);
+    time("connect_timeout_ns", asked.connect_timeout_ns, &mut set.connect_timeout_ns, MAX_DURATION_NS);
+    time("keepalive_idle_ns", asked.keepalive_idle_ns, &mut set.keepalive_idle_ns, MAX_DURATION_NS);
+    time("keepalive_interval_ns", asked.keepalive_interval_ns, &mut set.keepalive_interval_ns, MAX_DURATION_NS);
+    time("time_wait_ns", asked.time_wait_ns, &mut set.time_wait_ns, MAX_DURATION_NS);
     if let Some(delayed) = asked.delayed_ack_ns {
         // 0 is a value: at once.
         set.delayed_ack_ns = 0;
-        time("delayed_ack_ns", delayed, &mut set.delayed_ack_ns, LONGEST_DELAYED_ACK_NS);
+        time("delayed_ack_ns", delayed, &mut set.delayed_ack_ns, MAX_DELAYED_ACK_NS);
     }
     let byte = 1..=u64::from(u8::MAX);
     set.tos = number("tos", asked.tos.into(), byte.clone()).map_or(set.tos, |tos| tos as u8);
@@ -49,9 +49,9 @@ pub fn tunables(at: &FieldPath, asked: Option<&contract::Tunables>, wrong: &mut 
     set.initial_window = window.map_or(set.initial_window, |segments| segments as u8);
     let duplicates = number("duplicate_ack_threshold", asked.duplicate_ack_threshold.into(), byte);
     set.duplicate_ack_threshold = duplicates.map_or(set.duplicate_ack_threshold, |acks| acks as u8);
-    let receive = number("receive_buffer", asked.receive_buffer.into(), 1..=MOST_BUFFERED);
+    let receive = number("receive_buffer", asked.receive_buffer.into(), 1..=MAX_BUFFER_BYTES);
     set.receive_buffer = receive.map_or(set.receive_buffer, |bytes| bytes as u32);
-    let send = number("send_buffer", asked.send_buffer.into(), 1..=MOST_BUFFERED);
+    let send = number("send_buffer", asked.send_buffer.into(), 1..=MAX_BUFFER_BYTES);
     set.send_buffer = send.map_or(set.send_buffer, |bytes| bytes as u32);
     set.congestion_control = match contract::CongestionControl::try_from(asked.congestion_control) {
         Ok(contract::CongestionControl::NewReno) => CongestionControl::NewReno,

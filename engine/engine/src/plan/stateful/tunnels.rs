@@ -16,9 +16,9 @@ use spate_stateful::{FieldPath, Part, Pool, Scenario, Template};
 use std::collections::BTreeSet;
 
 /// Near ends of a pool, at most.
-const MOST_NEAR_ENDS: u32 = 65_536;
+const MAX_NEAR_ENDS: u32 = 65_536;
 /// A QoS flow identifier has six bits (TS 38.415 section 5.5.3.3).
-const HIGHEST_QFI: u32 = 63;
+const MAX_QFI: u32 = 63;
 /// Time to live of a label stack's entry where none is given, as of outer IP headers.
 const USUAL_TTL: u8 = 64;
 
@@ -85,7 +85,7 @@ fn vxlan(at: &FieldPath, asked: &Vxlan, pool: &Pool, wrong: &mut Violations) -> 
     if let Some(problem) = problem {
         wrong.add(field("inner_gateway_mac"), problem);
     }
-    let ends = Ends { local: &asked.local, local_count: asked.local_count, remote: &asked.remote };
+    let ends = TunnelEndpoints { local: &asked.local, local_count: asked.local_count, remote: &asked.remote };
     let (local, local_count, remote) = ends.check(at, &VXLAN, wrong)?;
     // On the wire VNIs are in the upper 24 bits of 32.
     let [vni, step] = [asked.vni, asked.vni_step].map(|number| number << 8);
@@ -101,14 +101,14 @@ fn gtpu(at: &FieldPath, asked: &Gtpu, pool: &Pool, wrong: &mut Violations) -> Op
     if asked.teid == 0 {
         wrong.add(field("teid"), "0 is for messages of no tunnel; must be at least 1");
     }
-    if asked.qfi.is_some_and(|qfi| qfi > HIGHEST_QFI) {
-        wrong.add(field("qfi"), format!("{}; must be 0..{HIGHEST_QFI}", asked.qfi()));
+    if asked.qfi.is_some_and(|qfi| qfi > MAX_QFI) {
+        wrong.add(field("qfi"), format!("{}; must be 0..{MAX_QFI}", asked.qfi()));
     }
     let downlink = if asked.downlink_teid == 0 { asked.teid } else { asked.downlink_teid };
     for (name, first) in [("teid", asked.teid), ("downlink_teid", downlink)] {
         identifiers(field(name), (first, step, 32), "teid_step", pool, wrong)?;
     }
-    let ends = Ends { local: &asked.local, local_count: asked.local_count, remote: &asked.remote };
+    let ends = TunnelEndpoints { local: &asked.local, local_count: asked.local_count, remote: &asked.remote };
     let (local, local_count, remote) = ends.check(at, &GTPU, wrong)?;
     let kind = Kind::Gtpu(GtpuKind { qfi: asked.qfi.map(|qfi| qfi as u8) });
     let (uplink, mirror) = (asked.teid, asked.mirror);
@@ -122,7 +122,7 @@ fn gre(at: &FieldPath, asked: &Gre, pool: &Pool, wrong: &mut Violations) -> Opti
         wrong.add(at.field("key_step"), "is for keys, and there are none; leave it out, or set key");
     }
     identifiers(at.field("key"), (key, step, 32), "key_step", pool, wrong)?;
-    let ends = Ends { local: &asked.local, local_count: asked.local_count, remote: &asked.remote };
+    let ends = TunnelEndpoints { local: &asked.local, local_count: asked.local_count, remote: &asked.remote };
     let (local, local_count, remote) = ends.check(at, &GRE, wrong)?;
     let (kind, mirror) = (Kind::Gre(GreKind { keyed: asked.key.is_some() }), asked.mirror);
     let (uplink, downlink) = (key, key);
@@ -131,7 +131,7 @@ fn gre(at: &FieldPath, asked: &Gre, pool: &Pool, wrong: &mut Violations) -> Opti
 
 fn mpls(at: &FieldPath, asked: &Mpls, pool: &Pool, wrong: &mut Violations) -> Option<Tunnels> {
     let before = wrong.0.len();
-    let most = MplsKind::MOST_ABOVE + 1;
+    let most = MplsKind::MAX_OUTER_ENTRIES + 1;
     if !(1..=most).contains(&asked.labels.len()) {
         wrong.add(at.field("labels"), format!("{} of them; must be 1..{most}", asked.labels.len()));
         return None;
@@ -154,7 +154,7 @@ fn mpls(at: &FieldPath, asked: &Mpls, pool: &Pool, wrong: &mut Violations) -> Op
             wrong.add(at.field(name), problem);
         }
     }
-    let ends = Ends { local: &asked.local, local_count: asked.local_count, remote: &asked.remote };
+    let ends = TunnelEndpoints { local: &asked.local, local_count: asked.local_count, remote: &asked.remote };
     let (local, local_count, remote) = ends.check(at, &MPLS, wrong)?;
     let (kind, mirror) = (Kind::Mpls(MplsKind::new(above, popped)?), asked.mirror);
     let (uplink, downlink, step) = (bottom.bits(true), downlink.bits(true), step << LABEL_SHIFT);
@@ -202,13 +202,13 @@ fn identifiers(
 }
 
 /// Between which addresses tunnels are.
-struct Ends<'a> {
+struct TunnelEndpoints<'a> {
     local: &'a [u8],
     local_count: u32,
     remote: &'a [u8],
 }
 
-impl Ends<'_> {
+impl TunnelEndpoints<'_> {
     /// The first near end, how many there are, and the remote end.
     fn check(&self, at: &FieldPath, words: &Words, wrong: &mut Violations) -> Option<(Address, u32, Address)> {
         let at = |field: &'static str| at.field(field);
@@ -221,8 +221,8 @@ impl Ends<'_> {
             return None;
         }
         let last = local.0.checked_add(u128::from(count - 1)).map(Address);
-        let Some(last) = last.filter(|last| count <= MOST_NEAR_ENDS && last.is_v6() == local.is_v6()) else {
-            let problem = format!("{count} from {local:?} on; must be at most {MOST_NEAR_ENDS}, all of one family");
+        let Some(last) = last.filter(|last| count <= MAX_NEAR_ENDS && last.is_v6() == local.is_v6()) else {
+            let problem = format!("{count} from {local:?} on; must be at most {MAX_NEAR_ENDS}, all of one family");
             wrong.add(at("local_count"), problem);
             return None;
         };

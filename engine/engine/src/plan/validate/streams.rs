@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is wrong with the streams of a plan.
-use super::super::limits::MOST_NAME_CHARS;
+use super::super::limits::MAX_NAME_CHARS;
 use super::super::rate::{self, FrameBytes};
 use super::super::site::{SIMULATED, fits};
 use super::super::{CheckedStream, PortFacts, Site, Violations, blueprint, engines, replay};
@@ -11,8 +11,8 @@ use std::collections::HashMap;
 
 /// Streams of a plan: a packet's trailer has 16 bits for the stream's number.
 const MOST_STREAMS: usize = 1 << 16;
-/// Packets of a stream that may be built beforehand.
-pub const MOST_CACHED: u32 = 10_000;
+/// Maximum number of prebuilt packets of a stream.
+pub const MAX_CACHED: u32 = 10_000;
 
 pub(super) fn streams(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<CheckedStream> {
     let others = plan.stateful.is_some() || !plan.reflectors.is_empty() || !plan.receivers.is_empty();
@@ -59,8 +59,8 @@ pub(super) fn streams(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<C
 
 fn name(at: &FieldPath, stream: &Stream, wrong: &mut Violations) {
     let chars = stream.name.chars().count();
-    if !(1..=MOST_NAME_CHARS).contains(&chars) {
-        wrong.add(at.field("name"), format!("{chars} characters; must be 1..{MOST_NAME_CHARS}"));
+    if !(1..=MAX_NAME_CHARS).contains(&chars) {
+        wrong.add(at.field("name"), format!("{chars} characters; must be 1..{MAX_NAME_CHARS}"));
     } else if stream.name.chars().any(char::is_control) {
         wrong.add(at.field("name"), "holds a control character; use letters, digits and punctuation");
     }
@@ -108,12 +108,12 @@ fn one_stream(index: usize, stream: &Stream, site: &Site, wrong: &mut Violations
 
 fn cache(at: &FieldPath, stream: &Stream, wrong: &mut Violations) {
     let measured = stream.measure.as_ref().is_some_and(|m| m.flow);
-    if stream.cache > MOST_CACHED {
-        wrong.add(at.field("cache"), format!("{}; must be at most {MOST_CACHED}", stream.cache));
+    if stream.cache > MAX_CACHED {
+        wrong.add(at.field("cache"), format!("{}; must be at most {MAX_CACHED}", stream.cache));
     } else if stream.cache > 0 && measured {
         wrong.add(
             at.field("cache"),
-            "goes not with measure.flow, for which every packet is rewritten: leave out one of them",
+            "cannot be combined with measure.flow, for which every packet is rewritten: leave out one of them",
         );
     }
 }

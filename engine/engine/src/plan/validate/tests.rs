@@ -143,7 +143,7 @@ fn what_is_wrong_is_named_with_its_remedy() {
         (|p| set_sum(p, 25, 14, 34), "streams[0].packet.checksums[0]", "even distance"),
         (|p| set_sum(p, u32::MAX, u32::MAX, u32::MAX), "streams[0].packet.checksums[0]", "range of bytes inside"),
         (|p| p.streams[0].transmit = None, "streams[0].transmit", "set continuous, bursts or replay"),
-        (|p| p.streams[0].cache = 9, "streams[0].cache", "goes not with measure.flow"),
+        (|p| p.streams[0].cache = 9, "streams[0].cache", "cannot be combined with measure.flow"),
         (|p| p.streams[0].waits = true, "streams[0].waits", "no stream's next starts"),
         (|p| next(p, "nobody"), "streams[0].next.stream", "no stream of the plan"),
         (|p| next(p, "large"), "streams[0].next", "no end"),
@@ -373,7 +373,7 @@ fn what_is_wrong_with_a_half_is_reported_by_its_field() {
             refused(|replay| replay.half.as_mut().unwrap().by = 0),
             "streams[1].replay.half.by: missing; set SPLIT_BY_MAC",
         ),
-        (refused(|replay| replay.min_gap_ns = 1), "streams[1].replay.min_gap_ns: goes not with half"),
+        (refused(|replay| replay.min_gap_ns = 1), "streams[1].replay.min_gap_ns: cannot be combined with half"),
         (
             refused(|replay| replay.source = Some(contract::replay::Source::Pcap(pcap(3).into()))),
             "streams[1].replay.pcap: all 3 packets have the same source MAC, so that there is no other side",

@@ -13,9 +13,9 @@ use std::{
 };
 
 /// Groups that a port can be a member of, by its configuration and by runs together.
-pub const MOST_GROUPS: usize = 4096;
+pub const MAX_GROUPS: usize = 4096;
 /// Sources of a group, at most: their record fits into a frame.
-pub const MOST_SOURCES: usize = 64;
+pub const MAX_SOURCES: usize = 64;
 
 /// How often a change is reported (RFC 3376 section 8.1, RFC 3810 section 9.1).
 const ROBUSTNESS: u32 = 2;

@@ -30,7 +30,7 @@ const ALL_HOSTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 const ALL_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
 const V3_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 22);
 /// Bytes of records in a report: with all headers, less than any Ethernet link's MTU.
-const MOST_RECORD_BYTES: usize = 1400;
+const MAX_RECORD_BYTES: usize = 1400;
 const TENTH_NS: u64 = 100_000_000;
 
 /// Destination MAC of a querier's frames to all hosts.
@@ -111,7 +111,7 @@ fn v3(records: &[Record]) -> Vec<Vec<u8>> {
 
 /// Appends a record to the last message, or to a new one that begins with a header, whose last two bytes count records.
 pub(crate) fn append(messages: &mut Vec<Vec<u8>>, header: &[u8; 8], record: &[u8]) {
-    if messages.last().is_none_or(|last| last.len() + record.len() > MOST_RECORD_BYTES) {
+    if messages.last().is_none_or(|last| last.len() + record.len() > MAX_RECORD_BYTES) {
         messages.push(header.to_vec());
     }
     if let Some(last) = messages.last_mut() {

@@ -12,11 +12,11 @@ pub const STAMP: usize = 16;
 /// Bytes of data of a request: from one time stamp to what a packet of an MTU of 1,280 has room for over IPv6 (RFC 8200 section 5).
 pub const SIZES: std::ops::RangeInclusive<u16> = STAMP as u16..=1232;
 /// Pings of a port at a time.
-pub const MOST_PINGS: usize = 16;
+pub const MAX_PINGS: usize = 16;
 /// Shortest interval between requests.
-pub const LEAST_INTERVAL_NS: u64 = 10_000_000;
+pub const MIN_INTERVAL_NS: u64 = 10_000_000;
 /// Longest time for which a reply is waited for: numbers of requests do not come again by then.
-pub const LONGEST_TIMEOUT_NS: u64 = 60_000_000_000;
+pub const MAX_TIMEOUT_NS: u64 = 60_000_000_000;
 
 /// A requested ping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +27,9 @@ pub struct Ping {
     pub from: Option<IpAddr>,
     /// Requests; 0: until it is stopped.
     pub count: u64,
-    /// From one request to the next; at least `LEAST_INTERVAL_NS`.
+    /// From one request to the next; at least `MIN_INTERVAL_NS`.
     pub interval_ns: u64,
-    /// How long a reply is waited for; at most `LONGEST_TIMEOUT_NS`.
+    /// How long a reply is waited for; at most `MAX_TIMEOUT_NS`.
     pub timeout_ns: u64,
     /// Bytes of data, of `SIZES`.
     pub size: u16,

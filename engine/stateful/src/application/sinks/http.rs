@@ -8,9 +8,9 @@
 use super::{Fed, Sink};
 
 /// Bytes of a start line with its header, of a chunk's line, or of a trailer, at most.
-pub const LONGEST_LINES: u32 = 65_536;
+pub const MAX_HEADER_BYTES: u32 = 65_536;
 /// Digits of a chunk's length lead to no more than this.
-const LONGEST_CHUNK: u64 = 1 << 60;
+const MAX_CHUNK_BYTES: u64 = 1 << 60;
 
 const VERSION: &[u8] = b"HTTP/";
 const LENGTH: &[u8] = b"content-length";
@@ -32,7 +32,7 @@ pub enum Fault {
     Coding,
     /// A chunk's line or end is malformed.
     Chunk,
-    /// Lines are longer than `LONGEST_LINES`.
+    /// Lines are longer than `MAX_HEADER_BYTES`.
     TooLong,
 }
 
@@ -189,7 +189,7 @@ impl Parser {
     /// A byte of lines; whether the message ends behind it.
     fn byte(&mut self, byte: u8) -> Result<bool, Fault> {
         self.lines += 1;
-        if self.lines > LONGEST_LINES {
+        if self.lines > MAX_HEADER_BYTES {
             return Err(Fault::TooLong);
         }
         match byte {
@@ -378,7 +378,7 @@ impl Parser {
             Some(digit) => {
                 self.number = 16 * self.number + u64::from(digit);
                 self.position = 1;
-                if self.number > LONGEST_CHUNK {
+                if self.number > MAX_CHUNK_BYTES {
                     return Err(Fault::Chunk);
                 }
             }

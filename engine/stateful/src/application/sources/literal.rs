@@ -11,7 +11,7 @@ use super::{Source, placed};
 pub(super) const BLOCK: usize = 8;
 
 /// Longest piece of given bytes whose sum is taken at once: below 2^32.
-pub(crate) const LONGEST: usize = 1 << 16;
+pub(crate) const MAX_SUMMED: usize = 1 << 16;
 
 /// Pieces of at most this many bytes are added up as they are.
 const SHORT: usize = 128;
@@ -67,11 +67,11 @@ pub(super) fn fill_bytes(bytes: &[u8], sums: &[u32], offset: usize, out: &mut [u
         let words = sum_before(bytes, sums, offset + to).wrapping_sub(sum_before(bytes, sums, offset + from));
         u64::from(words)
     };
-    if out.len() <= LONGEST {
+    if out.len() <= MAX_SUMMED {
         return placed(between(0, out.len()), offset);
     }
-    let starts = (0..out.len()).step_by(LONGEST);
-    placed(starts.map(|from| between(from, out.len().min(from + LONGEST))).sum(), offset)
+    let starts = (0..out.len()).step_by(MAX_SUMMED);
+    placed(starts.map(|from| between(from, out.len().min(from + MAX_SUMMED))).sum(), offset)
 }
 
 /// The sum of all bytes before an offset, modulo 2^32.

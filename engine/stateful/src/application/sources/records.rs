@@ -55,7 +55,7 @@ mod tests {
             sources::pattern::Pattern,
         },
         counters::Counters,
-        flow::{Flow, State, is},
+        flow::{Flow, State, flags},
         payload::{PATTERN, Payload},
         program::{Instruction, Program},
         scenario::Tunables,
@@ -68,17 +68,17 @@ mod tests {
 
     /// A period of the pattern: its last bytes come once.
     const DATA: usize = PATTERN as usize;
-    const MOST: u16 = 100;
+    const MAX_FRAGMENT: u16 = 100;
 
     fn payload() -> Payload {
-        Payload::of(Records { inner: Pattern { len: DATA as u64 }, most: MOST })
+        Payload::of(Records { inner: Pattern { len: DATA as u64 }, most: MAX_FRAGMENT })
     }
 
     /// All of it, written record by record.
     fn whole(flow: u64) -> Vec<u8> {
         let data: Vec<u8> = (0..DATA).map(|n| n as u8 ^ flow as u8).collect();
         let record = |data: &[u8]| [&[23, 3, 3, (data.len() >> 8) as u8, data.len() as u8][..], data].concat();
-        data.chunks(MOST.into()).flat_map(record).collect()
+        data.chunks(MAX_FRAGMENT.into()).flat_map(record).collect()
     }
 
     proptest! {
@@ -121,7 +121,7 @@ mod tests {
         };
         let mut flow = Flow { state: State::Established, number: 7, ..Flow::NOTHING };
         assert_eq!(flow.go_on(&mut machine, &mut cx), None);
-        assert!(!flow.has(is::PROGRAM_ENDED), "it waits until all is acknowledged");
+        assert!(!flow.has(flags::PROGRAM_ENDED), "it waits until all is acknowledged");
         let expected = whole(7);
         assert_eq!(flow.queued() as usize, expected.len());
         let (mut sent, first) = (vec![0; expected.len()], flow.snd_una);

@@ -5,13 +5,13 @@ use crate::{
     program::{
         Until,
         effects::{Awaited, Effects},
-        fault::{LONGEST_PATTERN, Problem},
+        fault::{MAX_PATTERN_BYTES, Problem},
     },
 };
 
 pub(super) fn effects(until: &Until) -> Effects<'_> {
     let wrong = match until {
-        Until::Pattern(bytes) if !(1..=LONGEST_PATTERN).contains(&bytes.len()) => Some(Problem::Pattern(bytes.len())),
+        Until::Pattern(bytes) if !(1..=MAX_PATTERN_BYTES).contains(&bytes.len()) => Some(Problem::Pattern(bytes.len())),
         Until::Pattern(_) | Until::HttpMessage => None,
     };
     Effects { wrong, ..Effects::waiting_for(Awaited::End(until), true) }

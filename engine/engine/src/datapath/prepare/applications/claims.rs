@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use spate_neighbour::{Group, MOST_GROUPS, Range};
+use spate_neighbour::{Group, MAX_GROUPS, Range};
 use spate_net::vlan::Tags;
 use spate_stateful::{FieldPath, Pool, Scenario, pool::Order};
 
@@ -93,10 +93,10 @@ pub(in crate::datapath) fn groups(scenario: &Scenario) -> (BTreeMap<PortIndex, V
         let step = u128::from(pool.part().of);
         let all = (pool.last_offset() - first) / step + 1;
         // Addresses that several pools have are claimed once.
-        let looked_at = all.min(2 * MOST_GROUPS as u128);
+        let looked_at = all.min(2 * MAX_GROUPS as u128);
         for n in 0..looked_at {
             let address = IpAddr::from(pool.address(first + n * step));
-            if of_port.len() < MOST_GROUPS {
+            if of_port.len() < MAX_GROUPS {
                 of_port.insert(address);
             } else if !of_port.contains(&address) {
                 omitted += 1;

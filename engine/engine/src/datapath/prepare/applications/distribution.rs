@@ -6,7 +6,7 @@ use spate_net::spread;
 use spate_stateful::{
     Emulation, FieldPath, Scenario, Template, WeightedPool,
     emulation::OwnsReplies,
-    tuples::{Dealing, Share},
+    tuples::{Sharding, Share},
 };
 
 use super::{name, refused, sorted};
@@ -117,13 +117,13 @@ impl ClientWorkers {
         let share = self.share(worker, scenario);
         // Servers alone have no tuples to distribute.
         let shared_out = self.first.is_some() && self.place(worker, scenario).1 > 1;
-        let dealing = if shared_out { Dealing::ByHash } else { Dealing::ByNumber };
+        let sharding = if shared_out { Sharding::ByHash } else { Sharding::ByNumber };
         let now_ns = context.clock.mono_ns();
         let seed = secret_seed()?;
         let owned = owns_replies(worker, context.ports);
         let clients = scenario.templates.iter().filter_map(|template| template.client.as_ref());
         let late_after_ns = clients.map(|client| late_after_ns(spec, &context.ports[client.port])).max();
-        let made = Emulation::new(Arc::clone(scenario), share, dealing, owned, &asked.links, seed, now_ns);
+        let made = Emulation::new(Arc::clone(scenario), share, sharding, owned, &asked.links, seed, now_ns);
         let mut emulation =
             made.map_err(|error| refused(FieldPath::from("stateful").join(&error.field()), error.to_string()))?;
         for (port, _) in context.ports.iter().enumerate().filter(|(_, port)| port.config.any_mac) {

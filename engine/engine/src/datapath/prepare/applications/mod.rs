@@ -34,7 +34,7 @@ use distribution::ClientWorkers;
 use frame_lengths::longest_of_all;
 
 /// Packets that a worker works with, for devices to cut.
-const TO_CUT: u32 = 127;
+const TSO_PACKETS: u32 = 127;
 
 /// Emulated applications, by worker.
 pub(in crate::datapath) type Parts = Vec<Option<Box<Emulated>>>;
@@ -70,7 +70,7 @@ pub(in crate::datapath) fn prepare(
     });
     let shares = shared.collect();
     let outer_ethertype_lost: Vec<_> =
-        context.ports.iter().map(|port| port.config.device.loses_outer_ethertype()).collect();
+        context.ports.iter().map(|port| port.config.device.normalizes_outer_ethertype()).collect();
     let gateways: Vec<_> = asked.on_link.gateways.iter().copied().map(GatewayMac::from).collect();
     let mut emulated = Vec::with_capacity(workers);
     let mut counters: BTreeMap<(TemplateIndex, bool), Vec<Arc<Counters>>> = BTreeMap::new();
@@ -93,7 +93,7 @@ pub(in crate::datapath) fn prepare(
             }
         }
         let long = if longest + VLAN_TAG > SHORT_ROOM { Some(long_pool(context, worker)?) } else { None };
-        let to_cut = pool_to_cut(context, &scenario, worker)?;
+        let tso = tso_pool(context, &scenario, worker)?;
         let handoff = handoffs[worker.0].take();
         emulating.push((worker, handoff.as_ref().map(|handoff| Arc::clone(handoff.share()))));
         let ports = ports(&scenario);
@@ -107,7 +107,7 @@ pub(in crate::datapath) fn prepare(
             mirrored: false,
         };
         let envelopes = Envelopes::new(&scenario, &known, counters);
-        let (tags, pools) = (&context.tags, Pools { long, to_cut });
+        let (tags, pools) = (&context.tags, Pools { long, tso });
         emulated.push(Some(Box::new(Emulated::new(emulation, envelopes, ports, tags, pools, handoff, &spec.timing))));
     }
     let side = |((index, server), counters): ((TemplateIndex, bool), Vec<Arc<Counters>>)| {
@@ -137,20 +137,20 @@ pub(in crate::datapath) fn prepare(
 
 /// Packets that a worker has for devices that cut them into segments, if a port that it sends TCP on has one: as many as their
 /// rings hold, and some to work with.
-fn pool_to_cut(
+fn tso_pool(
     context: &mut Context<'_>,
     scenario: &Scenario,
     worker: WorkerIndex,
 ) -> Result<Option<Mempool>, PrepareError> {
-    if let Some(pool) = &context.packets_to_cut[worker.0] {
+    if let Some(pool) = &context.tso_pools[worker.0] {
         return Ok(Some(pool.clone()));
     }
-    let cuts = |port: &&OpenPort| port.port.offloads().cut.is_some() && port.tx_workers.contains(&worker);
+    let cuts = |port: &&OpenPort| port.port.offloads().segmentation.is_some() && port.tx_workers.contains(&worker);
     let all = ports(scenario);
     let tcp = scenario.templates.iter().any(|template| template.protocol == Protocol::Tcp);
     let Some(port) = all.iter().map(|port| &context.ports[*port]).find(cuts).filter(|_| tcp) else { return Ok(None) };
     let rings = context.ports.iter().filter(cuts).filter(|port| matches!(port.config.device, PortDevice::Pci(_)));
-    let (count, room) = (TO_CUT + u32::from(DESCRIPTORS) * rings.count() as u32, longest_to_cut(context));
+    let (count, room) = (TSO_PACKETS + u32::from(DESCRIPTORS) * rings.count() as u32, max_tso_frame(context));
     let pool = Mempool::on_node(
         context.eal,
         context.nodes.of_worker(worker),
@@ -170,13 +170,13 @@ fn pool_to_cut(
         kib = Mempool::bytes(count, room) >> 10,
         "its device cuts TCP into segments"
     );
-    context.packets_to_cut[worker.0] = Some(pool.clone());
+    context.tso_pools[worker.0] = Some(pool.clone());
     Ok(Some(pool))
 }
 
 /// Bytes without FCS of the longest frame that any port's device takes to cut.
-fn longest_to_cut(context: &Context<'_>) -> usize {
-    let cuts = context.ports.iter().filter_map(|port| port.port.offloads().cut);
+fn max_tso_frame(context: &Context<'_>) -> usize {
+    let cuts = context.ports.iter().filter_map(|port| port.port.offloads().segmentation);
     cuts.map(|cut| cut.longest_frame).max().unwrap_or(0)
 }
 

@@ -12,9 +12,9 @@ use std::{
     time::Duration,
 };
 
-use spate_dpdk::{BURST, Offered, Offloads, Unfinished};
+use spate_dpdk::{BURST, Offered, Offloads, TxOffload};
 
-use super::device::{Awaited, Device, Origin, Packets, Pool, Rest, RxDevice, Time, TxDevice};
+use super::device::{Awaited, Device, IdleStrategy, Origin, Packets, Pool, RxDevice, Time, TxDevice};
 use crate::datapath::{clock::Timescale, shared::WorkerShare};
 
 pub(in crate::datapath) use world::World;
@@ -28,7 +28,7 @@ pub(in crate::datapath) struct Simulated;
 
 impl Device for Simulated {
     /// Packets are seen as they are given to a device, which pads them.
-    const SHORTEST_FRAME: usize = 0;
+    const MIN_FRAME: usize = 0;
     const TRACES: bool = true;
 
     type Clock = Clock;
@@ -138,12 +138,12 @@ pub(in crate::datapath) struct Idle {
     poll_ns: u64,
 }
 
-impl Rest<Simulated> for Idle {
+impl IdleStrategy<Simulated> for Idle {
     fn may_sleep(&self) -> bool {
         true
     }
 
-    fn give_way(&self) {
+    fn yield_now(&self) {
         self.due_ns.set(self.now_ns.get() + self.poll_ns);
     }
 
@@ -225,11 +225,11 @@ impl TxDevice for TxEnd {
         true
     }
 
-    fn tend_every(&self) -> Option<Duration> {
+    fn maintenance_interval(&self) -> Option<Duration> {
         None
     }
 
-    fn tend(&mut self) {}
+    fn maintain(&mut self) {}
 
     fn reclaim(&mut self) {}
 }
@@ -291,7 +291,7 @@ impl Packets<Simulated> for Burst {
         self.pieces_mut(first, lens).zip(pieces).for_each(|(to, piece)| *to = *piece);
     }
 
-    fn leave(&mut self, _: usize, _: &Unfinished) {
+    fn request_offload(&mut self, _: usize, _: &TxOffload) {
         unreachable!("the device has no offloads");
     }
 

@@ -21,7 +21,7 @@ use crate::datapath::{
 use crate::index::WorkerIndex;
 
 /// A worker, and what is on its way to it.
-pub(in crate::datapath) struct Lane {
+pub(in crate::datapath) struct SimulatedWorker {
     worker: Worker<Simulated>,
     commands: Producer<Command<Simulated>>,
     reclaim: Consumer<Reclaim<Simulated>>,
@@ -49,7 +49,7 @@ pub(in crate::datapath) struct Port {
 /// The workers.
 pub(in crate::datapath) struct World {
     now_ns: Rc<Cell<u64>>,
-    lanes: Vec<Lane>,
+    simulated_workers: Vec<SimulatedWorker>,
     arrived: u64,
 }
 
@@ -68,7 +68,7 @@ impl World {
         poll_ns: u64,
     ) -> Self {
         let now_ns = Rc::new(Cell::new(0));
-        let lane = |(index, handoff)| {
+        let simulated = |(index, handoff)| {
             let (producer, their_commands) = RingBuffer::new(commands);
             let (their_reclaim, reclaim) = RingBuffer::new(2 * commands);
             let due_ns = Rc::new(Cell::new(0));
@@ -105,22 +105,31 @@ impl World {
                 share: Arc::new(WorkerShare::default()),
                 idle: Idle { now_ns: Rc::clone(&now_ns), due_ns: Rc::clone(&due_ns), poll_ns },
             });
-            Lane { worker, commands: producer, reclaim, last_ns: 0, due_ns, sent, ports, arrivals: BTreeMap::new() }
+            SimulatedWorker {
+                worker,
+                commands: producer,
+                reclaim,
+                last_ns: 0,
+                due_ns,
+                sent,
+                ports,
+                arrivals: BTreeMap::new(),
+            }
         };
-        let lanes = between_workers(workers).into_iter().enumerate().map(lane).collect();
-        Self { now_ns, lanes, arrived: 0 }
+        let simulated_workers = between_workers(workers).into_iter().enumerate().map(simulated).collect();
+        Self { now_ns, simulated_workers, arrived: 0 }
     }
 
     /// A worker's queues of a port.
     #[cfg(test)]
     pub(in crate::datapath) fn port(&self, worker: usize, port: usize) -> &Port {
-        &self.lanes[worker].ports[port]
+        &self.simulated_workers[worker].ports[port]
     }
 
     /// Gives a worker's device of a port another speed; none: it takes everything.
     #[cfg(test)]
     pub(in crate::datapath) fn set_speed(&self, worker: usize, port: usize, speed: Option<Speed>) {
-        self.lanes[worker].ports[port].speed.set(speed);
+        self.simulated_workers[worker].ports[port].speed.set(speed);
     }
 
     /// Sends a command to a worker, which reads it in its next pass: that is now.
@@ -128,25 +137,25 @@ impl World {
     /// # Panics
     /// If its queue has no room.
     pub(in crate::datapath) fn send(&mut self, worker: usize, command: Command<Simulated>) {
-        let lane = &mut self.lanes[worker];
-        assert!(lane.commands.push(command).is_ok(), "the queue is as long as all commands are");
-        lane.due_ns.set(lane.due_ns.get().min(self.now_ns.get()));
+        let simulated = &mut self.simulated_workers[worker];
+        assert!(simulated.commands.push(command).is_ok(), "the queue is as long as all commands are");
+        simulated.due_ns.set(simulated.due_ns.get().min(self.now_ns.get()));
     }
 
     /// A packet arrives at a worker's queue of a port at an instant.
     pub(in crate::datapath) fn arrive(&mut self, worker: usize, port: usize, at_ns: u64, packet: Packet) {
-        self.lanes[worker].arrivals.insert((at_ns, self.arrived), (port, packet));
+        self.simulated_workers[worker].arrivals.insert((at_ns, self.arrived), (port, packet));
         self.arrived += 1;
     }
 
     /// A worker has nothing more to do, unless a command or a packet arrives.
     pub(in crate::datapath) fn retire(&mut self, worker: usize) {
-        self.lanes[worker].due_ns.set(u64::MAX);
+        self.simulated_workers[worker].due_ns.set(u64::MAX);
     }
 
     /// The next instant at which a worker has something to do; none if that is never.
     pub(in crate::datapath) fn next_ns(&self) -> Option<u64> {
-        let next = self.lanes.iter().map(Lane::next_ns).min()?;
+        let next = self.simulated_workers.iter().map(SimulatedWorker::next_ns).min()?;
         (next < u64::MAX).then_some(next.max(self.now_ns.get()))
     }
 
@@ -161,25 +170,25 @@ impl World {
         self.now_ns.set(now_ns);
         loop {
             let mut worked = false;
-            for index in 0..self.lanes.len() {
-                while self.lanes[index].next_ns() <= now_ns {
-                    let packets = self.lanes[index].pass(now_ns);
-                    worked |= self.lanes[index].due_ns.get() <= now_ns;
+            for index in 0..self.simulated_workers.len() {
+                while self.simulated_workers[index].next_ns() <= now_ns {
+                    let packets = self.simulated_workers[index].pass(now_ns);
+                    worked |= self.simulated_workers[index].due_ns.get() <= now_ns;
                     if !packets.is_empty() {
                         sent(self, index, packets);
                     }
-                    self.lanes[index].read(now_ns);
+                    self.simulated_workers[index].read(now_ns);
                 }
             }
             if !worked || !together {
                 return;
             }
-            self.lanes.iter().for_each(|lane| lane.due_ns.set(now_ns));
+            self.simulated_workers.iter().for_each(|simulated| simulated.due_ns.set(now_ns));
         }
     }
 }
 
-impl Lane {
+impl SimulatedWorker {
     fn next_ns(&self) -> u64 {
         let arrival = self.arrivals.first_key_value().map_or(u64::MAX, |((at_ns, _), _)| *at_ns);
         self.due_ns.get().min(arrival)

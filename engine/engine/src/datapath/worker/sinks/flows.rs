@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Packets of emulated applications' flows: the first run that has a packet's flow, or its server, takes it.
 use spate_dpdk::BURST;
-use spate_stateful::Ahead;
+use spate_stateful::Prefetched;
 
 use super::{Inlet, Packet, Sink};
 use crate::datapath::worker::{
@@ -46,7 +46,7 @@ impl Flows {
         &self,
         only: Option<&Emulated<D>>,
         burst: &D::Burst,
-        found: &mut [Ahead; BURST],
+        found: &mut [Prefetched; BURST],
     ) -> bool {
         only.is_some_and(|emulated| emulated.look_ahead(self.port, burst.heads(), found))
     }

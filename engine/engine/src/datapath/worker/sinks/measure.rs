@@ -18,7 +18,7 @@ use crate::datapath::{
         Device, WorkerRun,
         by_tag::ByTag,
         device::Packets as _,
-        handed::{Handed, TagNumber},
+        handed::{MeasuredPacket, TagNumber},
         stream_handoff::StreamHandoff,
     },
 };
@@ -112,7 +112,7 @@ impl<D: Device> Sink<D> for Measure {
     ) -> usize {
         let (slot, port) = (self.slots[usize::from(trailer.run_tag)], arrivals.port as u8);
         let bytes = arrivals.lens[first] + FCS_LEN as u32;
-        let packet = Handed { slot, port, tag: None, bytes, at_ns: arrivals.at_ns, trailer };
+        let packet = MeasuredPacket { slot, port, tag: None, bytes, at_ns: arrivals.at_ns, trailer };
         let from_it = Following {
             burst: arrivals.burst,
             first,
@@ -164,12 +164,12 @@ pub(in crate::datapath) struct StreamReceive {
     /// Several workers receive from that port.
     pub(in crate::datapath) wide: bool,
     /// Where its delays are counted.
-    pub(in crate::datapath) delay: Option<DelayPlace>,
+    pub(in crate::datapath) delay: Option<DelayIndex>,
 }
 
 /// Indices in `RunShare`.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::datapath) struct DelayPlace {
+pub(in crate::datapath) struct DelayIndex {
     pub(in crate::datapath) slot: u32,
     pub(in crate::datapath) histogram: u32,
 }
@@ -214,7 +214,7 @@ fn take<D: Device>(
     worker: WorkerIndex,
     handoff: &mut StreamHandoff,
     runs: &mut [Option<Box<WorkerRun<D>>>],
-    packet: &Handed,
+    packet: &MeasuredPacket,
     from_it: &Following<'_, D>,
     reflecting: bool,
 ) -> usize {
@@ -229,7 +229,7 @@ fn take<D: Device>(
     let lens = &from_it.lens[..packets];
     let all = lens.iter().enumerate().map(|(index, len)| {
         let sequence = packet.trailer.sequence + index as u32;
-        Handed { bytes: *len + FCS_LEN as u32, trailer: Trailer { sequence, ..packet.trailer }, ..*packet }
+        MeasuredPacket { bytes: *len + FCS_LEN as u32, trailer: Trailer { sequence, ..packet.trailer }, ..*packet }
     });
     if !owner.is_simply(worker) {
         if owner.counts_by_tag() {
@@ -270,7 +270,7 @@ fn take_by_tag<D: Device>(
     handoff: &mut StreamHandoff,
     run: &mut WorkerRun<D>,
     (stream, owner): (usize, Owner),
-    packets: impl Iterator<Item = Handed>,
+    packets: impl Iterator<Item = MeasuredPacket>,
     from_it: &Following<'_, D>,
 ) {
     let (here, tracker) = (owner.worker() == worker, owner.tracker as usize);
@@ -299,7 +299,7 @@ fn take_by_tag<D: Device>(
 #[inline(never)]
 fn count_by_tag<D: Device>(
     run: &mut WorkerRun<D>,
-    packet: &Handed,
+    packet: &MeasuredPacket,
     tag: TagNumber,
     from: WorkerIndex,
     of: (usize, usize),
@@ -335,7 +335,7 @@ impl Many {
 #[inline(always)]
 fn count<const HERE: bool, D: Device>(
     run: &mut WorkerRun<D>,
-    packet: &Handed,
+    packet: &MeasuredPacket,
     arrival: Arrival,
     many: Many,
     stream: usize,
@@ -392,7 +392,7 @@ fn count<const HERE: bool, D: Device>(
 /// Keeps the time before a packet's arrival if it is one of the longest, and the packet's delay.
 #[cold]
 #[inline(never)]
-fn keep_gap(share: &RunShare, receive: &RunReceive, packet: &Handed, stream: usize, from_ns: u64) {
+fn keep_gap(share: &RunShare, receive: &RunReceive, packet: &MeasuredPacket, stream: usize, from_ns: u64) {
     share.keep_gap(stream, Span { from_ns, to_ns: packet.at_ns }, packet.trailer.measured);
     if packet.trailer.measured
         && let (Some(gaps), Some(delay_ns)) = (&share.gaps[stream], receive.delay_of(packet))
@@ -421,7 +421,7 @@ impl RunReceive {
     }
 
     /// How long a packet was under way; none if the clock of its sender is not known to agree with this one's.
-    fn delay_of(&self, packet: &Handed) -> Option<u64> {
+    fn delay_of(&self, packet: &MeasuredPacket) -> Option<u64> {
         let (trailer, at_ns) = (&packet.trailer, packet.at_ns);
         let delay_ns = match self.here.contains(&usize::from(trailer.sender)) {
             true => self.timescale.since_own_stamp(trailer.timestamp, at_ns),
@@ -433,7 +433,7 @@ impl RunReceive {
 
     /// How a packet arrived that worker `from` received, by the sequence that it belongs to.
     #[inline(always)]
-    fn arrival(&mut self, from: WorkerIndex, packet: &Handed, stream: usize, tracker: usize) -> Arrival {
+    fn arrival(&mut self, from: WorkerIndex, packet: &MeasuredPacket, stream: usize, tracker: usize) -> Arrival {
         let sequence = packet.trailer.sequence;
         if self.streams[stream].wide {
             let workers = self.queues.len() / self.trackers.len();

@@ -17,7 +17,7 @@ use spate_net::{FCS_LEN, Trailer, trailer};
 use spate_stateful::Hints;
 
 pub(in crate::datapath) use foreign::{Marks, RunForeign};
-pub(in crate::datapath) use measure::{DelayPlace, Owner, RunReceive, StreamReceive};
+pub(in crate::datapath) use measure::{DelayIndex, Owner, RunReceive, StreamReceive};
 pub(in crate::datapath) use receivers::RunReceiver;
 pub(in crate::datapath) use slow_path::SlowPathCopy;
 
@@ -118,7 +118,7 @@ impl Packet<'_> {
     }
 }
 
-/// What sinks are given after a burst.
+/// Argument of sinks after a burst.
 pub(super) struct After<'a, D: Device> {
     /// When the burst arrived, on the monotonic clock.
     pub(super) at_ns: u64,

@@ -7,7 +7,7 @@ use super::Packet;
 use crate::datapath::worker::{Device, Time, WorkerRun};
 
 /// A delay beyond this is taken for a misread time stamp: any bytes are a trailer once in 128 times.
-const LONGEST_DELAY_NS: i64 = 10_000_000_000;
+const MAX_DELAY_NS: i64 = 10_000_000_000;
 
 /// A receiver as one worker knows it.
 pub(in crate::datapath) struct RunReceiver {
@@ -58,5 +58,5 @@ fn delay(clock: &impl Time, headers: Option<&Headers>, packet: &Packet<'_>) -> O
         (None, Some(trailer)) => clock.wall_timescale().since_stamp(trailer.timestamp, packet.arrived_ns),
         (None, None) => return None,
     };
-    (0..=LONGEST_DELAY_NS).contains(&delay).then(|| delay.cast_unsigned())
+    (0..=MAX_DELAY_NS).contains(&delay).then(|| delay.cast_unsigned())
 }

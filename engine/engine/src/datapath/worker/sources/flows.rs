@@ -2,9 +2,9 @@
 //! Packets of emulated applications' flows on one port. A flow's packet is built when there is room for it in a burst.
 //!
 //! What a device did not take is offered again before a flow is asked for more, so packets leave in order.
-use spate_dpdk::{BURST, Offered, Unfinished};
+use spate_dpdk::{BURST, Offered, TxOffload};
 use spate_net::{Encap, FCS_LEN};
-use spate_stateful::{Cut, Emulation, Layers, Offloads, envelope::Envelopes, tcp};
+use spate_stateful::{Emulation, HeaderLengths, Offloads, Segmentation, envelope::Envelopes, tcp};
 
 use super::{Ending, Pass, Source};
 use crate::datapath::{
@@ -92,9 +92,9 @@ impl<D: Device> Source<D> for Flows<D> {
         run.emulated.as_mut().is_none_or(|emulated| emulated.is_settled(too_late))
     }
 
-    fn cut(run: &mut WorkerRun<D>) {
+    fn abort(run: &mut WorkerRun<D>) {
         if let Some(emulated) = &mut run.emulated {
-            emulated.cut();
+            emulated.abort();
         }
     }
 
@@ -132,14 +132,14 @@ struct Segments<D: Device> {
     /// Offloads of the device that are in use.
     offloads: spate_dpdk::Offloads,
     /// As `bytes`: what it cuts, and nothing for others.
-    cuts: [CutInto; BURST],
+    layouts: [SegmentLayout; BURST],
     /// Something is left to it of packets in the burst.
     unfinished: bool,
 }
 
 /// Into what a frame is cut.
 #[derive(Clone, Copy, Debug, Default)]
-struct CutInto {
+struct SegmentLayout {
     /// Bytes of data of each segment; 0: it is not cut.
     segment: u16,
     /// Packets on the wire besides the first.
@@ -155,7 +155,7 @@ impl<D: Device> Segments<D> {
             bytes: [0; BURST],
             sent: 0,
             offloads,
-            cuts: [CutInto::default(); BURST],
+            layouts: [SegmentLayout::default(); BURST],
             unfinished: offloads.tx_checksum,
         }
     }
@@ -167,13 +167,13 @@ impl<D: Device> Segments<D> {
 
     /// Packets on the wire that wait.
     fn waiting(&self) -> u64 {
-        on_wire(&self.cuts[self.sent..][..self.written])
+        on_wire(&self.layouts[self.sent..][..self.written])
     }
 
     /// Gives back what it holds; written packets that were not sent are counted as dropped.
     fn clear(&mut self, egress: &Egress<D>) {
         egress.dropped(self.waiting());
-        self.cuts.fill(CutInto::default());
+        self.layouts.fill(SegmentLayout::default());
         self.burst.clear();
         (self.written, self.sent) = (0, 0);
     }
@@ -191,7 +191,7 @@ impl<D: Device> Segments<D> {
         // In a tunnel devices find neither segments nor their checksums.
         let in_tunnels = envelopes.as_ref().is_some_and(|envelopes| envelopes.are_tunnels_on(port));
         let offloads =
-            if in_tunnels { Offloads::default() } else { self.offloads(emulated.pools.to_cut.as_ref(), before) };
+            if in_tunnels { Offloads::default() } else { self.offloads(emulated.pools.tso.as_ref(), before) };
         let mut room = Room { segments: self, pool, pools: &emulated.pools, offloads, before };
         match envelopes {
             None => emulated.emulation.transmit(port, clock.mono_ns(), &mut room),
@@ -208,26 +208,26 @@ impl<D: Device> Segments<D> {
     }
 
     /// What the device does of frames with tags of this many bytes to come; it cuts only if there are packets for that.
-    fn offloads(&self, to_cut: Option<&D::Pool>, tag: usize) -> Offloads {
-        let cut = self.offloads.cut.zip(to_cut).map(|(cut, pool)| Cut {
-            longest_frame: (cut.longest_frame.min(pool.room()) - tag) as u32,
-            longest_segment: cut.longest_segment as u32,
-            v6: cut.v6,
+    fn offloads(&self, tso: Option<&D::Pool>, tag: usize) -> Offloads {
+        let segmentation = self.offloads.segmentation.zip(tso).map(|(segmentation, pool)| Segmentation {
+            longest_frame: (segmentation.longest_frame.min(pool.room()) - tag) as u32,
+            longest_segment: segmentation.longest_segment as u32,
+            v6: segmentation.v6,
         });
-        Offloads { checksums: self.offloads.tx_checksum, cut }
+        Offloads { checksums: self.offloads.tx_checksum, segmentation }
     }
 
     /// Sets the offload flags of packets from one on: what is left to the device.
     #[inline(never)]
     fn leave(&mut self, from: usize) {
         for index in from..self.written {
-            let segment = self.cuts[self.sent + index].segment;
+            let segment = self.layouts[self.sent + index].segment;
             if segment == 0 && !self.offloads.tx_checksum {
                 continue;
             }
-            let Some(layers) = Layers::of(self.burst.head(index)) else { continue };
-            let Layers { l2, l3, l4, v6, tcp } = layers;
-            self.burst.leave(index, &Unfinished { l2, l3, l4, v6, tcp, segment });
+            let Some(layers) = HeaderLengths::of(self.burst.head(index)) else { continue };
+            let HeaderLengths { l2, l3, l4, v6, tcp } = layers;
+            self.burst.request_offload(index, &TxOffload { l2, l3, l4, v6, tcp, segment });
         }
     }
 
@@ -258,14 +258,14 @@ impl<D: Device> Segments<D> {
     /// Sends frames that leave checksums or segmentation to the device. Returns the number of packets on the wire.
     #[inline(never)]
     fn send_unfinished(&mut self, egress: &mut Egress<D>) -> usize {
-        let (bytes, cuts) = (&self.bytes[self.sent..], &self.cuts[self.sent..]);
+        let (bytes, layouts) = (&self.bytes[self.sent..], &self.layouts[self.sent..]);
         let offered = egress.send_unfinished(&mut self.burst, self.written, |frames| Departed {
-            packets: on_wire(&cuts[..frames]) as usize,
+            packets: on_wire(&layouts[..frames]) as usize,
             bytes: sum(&bytes[..frames]),
-            segmented: cuts[..frames].iter().filter(|cut| cut.segment > 0).count(),
+            segmented: layouts[..frames].iter().filter(|layout| layout.segment > 0).count(),
         });
         let taken = if let Offered::Taken(taken) = offered { taken } else { 1 };
-        let packets = on_wire(&cuts[..taken]);
+        let packets = on_wire(&layouts[..taken]);
         if offered == Offered::Refused {
             egress.dropped(packets);
         }
@@ -276,8 +276,8 @@ impl<D: Device> Segments<D> {
 }
 
 /// Number of packets on the wire of frames that are cut so.
-fn on_wire(cuts: &[CutInto]) -> u64 {
-    cuts.iter().map(|cut| 1 + u64::from(cut.more)).sum()
+fn on_wire(layouts: &[SegmentLayout]) -> u64 {
+    layouts.iter().map(|layout| 1 + u64::from(layout.more)).sum()
 }
 
 /// Bytes of frames.
@@ -310,10 +310,10 @@ impl<D: Device> Room<'_, D> {
             let len = segments.burst.frame_len(index);
             let made = envelopes.encapsulate(port, segments.burst.frame_mut(index, len));
             if made < len {
-                let padded = made.max(D::SHORTEST_FRAME);
+                let padded = made.max(D::MIN_FRAME);
                 segments.burst.frame_mut(index, padded)[made..].fill(0);
                 let slot = segments.sent + index;
-                let packets = 1 + u32::from(segments.cuts[slot].more);
+                let packets = 1 + u32::from(segments.layouts[slot].more);
                 segments.bytes[slot] -= packets * (len - padded) as u32;
             }
         }
@@ -338,7 +338,7 @@ impl<D: Device> Room<'_, D> {
         }
         segments.burst.clear();
         segments.sent = 0;
-        segments.cuts.fill(CutInto::default());
+        segments.layouts.fill(SegmentLayout::default());
         segments.unfinished = segments.offloads.tx_checksum;
         segments.room = pool.room();
         debug_assert!(len <= segments.room, "it was prepared for frames of such length");
@@ -352,7 +352,7 @@ impl<D: Device> tcp::Output for Room<'_, D> {
     #[inline]
     fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
         let before = self.before;
-        let padded = (before + len).max(D::SHORTEST_FRAME);
+        let padded = (before + len).max(D::MIN_FRAME);
         let full = self.segments.written == self.segments.burst.len();
         if (full || padded > self.segments.room) && !self.take(padded) {
             return None;
@@ -371,25 +371,25 @@ impl<D: Device> tcp::Output for Room<'_, D> {
     }
 
     #[inline]
-    fn leaves_checksums(&self) -> bool {
+    fn offloads_checksums(&self) -> bool {
         self.offloads.checksums
     }
 
     #[inline]
-    fn cut(&self) -> Option<&Cut> {
-        self.offloads.cut.as_ref()
+    fn segmentation(&self) -> Option<&Segmentation> {
+        self.offloads.segmentation.as_ref()
     }
 
-    fn frame_to_cut(&mut self, headers: usize, data: usize, segment: usize) -> Option<&mut [u8]> {
+    fn frame_to_segment(&mut self, headers: usize, data: usize, segment: usize) -> Option<&mut [u8]> {
         let (tag, len) = (self.before, self.before + headers + data);
         let full = self.segments.written == self.segments.burst.len();
         if full || len > self.segments.room {
             let empty = self.segments.written == 0;
-            let to_cut = self.pools.to_cut.as_ref()?;
-            if !self.take_from(to_cut, LONG, len) {
+            let tso = self.pools.tso.as_ref()?;
+            if !self.take_from(tso, LONG, len) {
                 if empty {
                     // The device has all of them.
-                    self.offloads.cut = None;
+                    self.offloads.segmentation = None;
                 }
                 return None;
             }
@@ -398,7 +398,7 @@ impl<D: Device> tcp::Output for Room<'_, D> {
         let (index, packets) = (segments.written, data.div_ceil(segment));
         let slot = segments.sent + index;
         segments.unfinished = true;
-        segments.cuts[slot] = CutInto { segment: segment as u16, more: packets as u16 - 1 };
+        segments.layouts[slot] = SegmentLayout { segment: segment as u16, more: packets as u16 - 1 };
         segments.bytes[slot] = (packets * (tag + headers + FCS_LEN as usize) + data) as u32;
         segments.written += 1;
         Some(&mut segments.burst.frame_mut(index, len)[tag..])

@@ -64,9 +64,9 @@ pub(super) trait Source<D: Device> {
     fn advance(_pass: &mut Pass<'_, D>) {}
 
     /// Ends at once what a run has for it, and counts it.
-    fn cut(_run: &mut WorkerRun<D>) {}
+    fn abort(_run: &mut WorkerRun<D>) {}
 
-    /// The run in a slot goes, after `cut`: gives back what it holds for it on the port.
+    /// The run in a slot goes, after `abort`: gives back what it holds for it on the port.
     fn remove(&mut self, _slot: usize, _run: &mut WorkerRun<D>, _outlet: &mut Outlet<D>) {}
 
     /// No run has anything for it any more: gives back what it holds for all of them.
@@ -195,9 +195,9 @@ macro_rules! register {
                 over
             }
 
-            /// See `Source::cut`.
-            pub(super) fn cut(run: &mut WorkerRun<D>) {
-                $($source::cut(run);)+
+            /// See `Source::abort`.
+            pub(super) fn abort(run: &mut WorkerRun<D>) {
+                $($source::abort(run);)+
             }
 
             /// See `Source::remove`.

@@ -11,11 +11,11 @@ pub(in crate::datapath) struct PortRun<D: Device = Dpdk> {
     /// Index of the port.
     pub(in crate::datapath) port: usize,
     pub(in crate::datapath) schedule: Schedule,
-    /// By stream of the schedule.
+    /// Streams, in the order of the schedule.
     pub(in crate::datapath) streams: Arc<[SendStream]>,
-    /// Where this worker stands in each.
+    /// Position of this worker in each stream.
     pub(in crate::datapath) writers: Box<[Writer]>,
-    /// Packets built beforehand, by stream; empty if no stream has any.
+    /// Prebuilt packets, by stream; empty if no stream has any.
     pub(in crate::datapath) prebuilt: Box<[Option<D::Prebuilt>]>,
     /// If each stream's packets are all the same.
     pub(in crate::datapath) copies: Option<Copies>,
@@ -47,7 +47,7 @@ pub(in crate::datapath) struct Copies {
 }
 
 impl Copies {
-    /// Of streams, if they are such.
+    /// Copies of these streams, if they are such.
     pub(in crate::datapath) fn of(streams: &[SendStream]) -> Option<Self> {
         let index = streams.first()?.index;
         let follow = streams.iter().enumerate().all(|(position, stream)| stream.index == index + position);
@@ -67,7 +67,7 @@ pub(in crate::datapath) struct NewStreams {
 }
 
 impl NewStreams {
-    /// For one worker; `prebuilt`: it has packets of some that were built beforehand, and are sent as they are.
+    /// For one worker; `prebuilt`: it has prebuilt packets of some, which are sent as they are.
     pub(in crate::datapath) fn new(port: usize, streams: &Arc<[SendStream]>, prebuilt: bool) -> Self {
         Self { port, streams: Arc::clone(streams), copies: Copies::of(streams).filter(|_| !prebuilt) }
     }

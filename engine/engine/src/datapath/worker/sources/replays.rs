@@ -4,7 +4,7 @@ use std::{collections::VecDeque, marker::PhantomData};
 
 use spate_dpdk::BURST;
 use spate_net::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
-use spate_replay::{HeldTape, Rewrite, Seal, Speed, Tempo};
+use spate_replay::{ChecksumFixup, HeldTape, Pacer, Rewrite, Speed};
 use spate_stateless::{Next, Rate, Successor};
 use spate_stats::Sent;
 
@@ -15,7 +15,7 @@ use crate::datapath::{
     shared::RunShare,
     worker::{
         Device, Dpdk, Time, WorkerRun,
-        change::TempoChange,
+        change::SpeedChange,
         device::{Origin, Packets},
         egress::Egress,
         outlet::Outlet,
@@ -59,7 +59,7 @@ impl TapeEnd {
 }
 
 /// What a tape has next.
-enum Head {
+enum NextPacket {
     /// The packet's distance from the one before, and its length.
     Packet(u64, usize),
     /// The reader has not read the next packet yet.
@@ -69,17 +69,19 @@ enum Head {
 
 impl ReplayTape {
     #[inline]
-    fn head(&mut self) -> Head {
+    fn head(&mut self) -> NextPacket {
         match self {
-            Self::Held(tape) => tape.peek().map_or(Head::End(TapeEnd::Played), |(gap, len)| Head::Packet(gap, len)),
+            Self::Held(tape) => {
+                tape.peek().map_or(NextPacket::End(TapeEnd::Played), |(gap, len)| NextPacket::Packet(gap, len))
+            }
             Self::Read(frames) => {
                 let gone = frames.is_abandoned();
                 match frames.next() {
-                    Some(head) if head.len == 0 => Head::End(TapeEnd::decode(head.at_ns, head.original_len)),
-                    Some(head) => Head::Packet(head.at_ns, head.len as usize),
+                    Some(head) if head.len == 0 => NextPacket::End(TapeEnd::decode(head.at_ns, head.original_len)),
+                    Some(head) => NextPacket::Packet(head.at_ns, head.len as usize),
                     // The reading thread ended without an end mark.
-                    None if gone => Head::End(TapeEnd::Failed(1)),
-                    None => Head::Unread,
+                    None if gone => NextPacket::End(TapeEnd::Failed(1)),
+                    None => NextPacket::Unread,
                 }
             }
         }
@@ -87,13 +89,14 @@ impl ReplayTape {
 
     /// Takes the packet that `head` returned.
     #[inline]
-    fn take(&mut self, frame: &mut [u8]) -> Seal {
+    fn take(&mut self, frame: &mut [u8]) -> ChecksumFixup {
         match self {
             Self::Held(tape) => tape.take(frame),
             Self::Read(frames) => {
-                let seal = frames.next().map_or(Seal::NOTHING, |head| Seal::from_bits(head.original_len));
+                let fixup =
+                    frames.next().map_or(ChecksumFixup::NOTHING, |head| ChecksumFixup::from_bits(head.original_len));
                 frames.take(frame);
-                seal
+                fixup
             }
         }
     }
@@ -148,10 +151,10 @@ pub(in crate::datapath) struct ReplayParts<D: Device = Dpdk> {
 pub(in crate::datapath) struct Replay<D: Device = Dpdk> {
     parts: ReplayParts<D>,
     tape: ReplayTape,
-    tempo: Tempo,
+    pacer: Pacer,
     /// Changes to come, in order of time.
-    changes: VecDeque<TempoChange>,
-    /// `tempo` is at the packet with this number, over all starts, which has this length.
+    changes: VecDeque<SpeedChange>,
+    /// `pacer` is at the packet with this number, over all starts, which has this length.
     number: u64,
     len: Option<usize>,
     /// Whether the next packet is the first since the start.
@@ -237,7 +240,7 @@ impl<D: Device> Source<D> for Replays<D> {
         let (now, past_grace, port) = (ending.now, ending.past_grace, outlet.port);
         let scope = scope!(run);
         let (ports, replays) = (&mut run.ports[..], &mut run.replays[..]);
-        start_what_follows_streams(ports, replays, port);
+        start_successors_of_streams(ports, replays, port);
         let mut settled = true;
         for index in 0..replays.len() {
             let replay = &mut replays[index];
@@ -246,7 +249,7 @@ impl<D: Device> Source<D> for Replays<D> {
             }
             settled &=
                 if past_grace { replay.give_up(now, &scope, &outlet.egress) } else { replay.is_settled(scope.end_ns) };
-            settled &= !start_what_follows(index, ports, replays);
+            settled &= !start_successors(index, ports, replays);
         }
         if past_grace
             && !settled
@@ -273,7 +276,7 @@ impl<D: Device> WorkerRun<D> {
         let Some(at) = self.clock.at(now).and_then(|at| u64::try_from(at).ok()) else { return 0 };
         let (scope, run_clock, port) = (scope!(self), &self.clock, outlet.port);
         let (ports, replays) = (&mut self.ports[..], &mut self.replays[..]);
-        start_what_follows_streams(ports, replays, port);
+        start_successors_of_streams(ports, replays, port);
         let mut sent = 0;
         for index in 0..replays.len() {
             let replay = &mut replays[index];
@@ -288,13 +291,13 @@ impl<D: Device> WorkerRun<D> {
             replay.fill(at, &scope, clock, outlet);
             let left_at = || run_clock.at(clock.mono_ns()).map_or(0, |at| at.max(0).cast_unsigned());
             sent += replay.offer(left_at, &scope, &mut outlet.egress);
-            start_what_follows(index, ports, replays);
+            start_successors(index, ports, replays);
         }
         sent
     }
 
     /// Changes the speed of one of the run's replays, if this worker has it.
-    pub(in crate::datapath::worker) fn change_tempo(&mut self, change: TempoChange) {
+    pub(in crate::datapath::worker) fn change_speed(&mut self, change: SpeedChange) {
         if let Some(replay) = self.replays.iter_mut().find(|replay| replay.parts.index == change.stream) {
             replay.note(change);
         }
@@ -302,14 +305,14 @@ impl<D: Device> WorkerRun<D> {
 }
 
 /// Starts the replays that come after streams of a port that have ended.
-fn start_what_follows_streams<D: Device>(ports: &mut [PortRun<D>], replays: &mut [Replay<D>], port: usize) {
+fn start_successors_of_streams<D: Device>(ports: &mut [PortRun<D>], replays: &mut [Replay<D>], port: usize) {
     if let Some(part) = ports.iter_mut().find(|part| part.port == port) {
         part.schedule.take_started().for_each(|(stream, end_ns)| start(replays, stream, end_ns));
     }
 }
 
 /// Starts what comes after a replay if that has ended. Returns whether it did.
-fn start_what_follows<D: Device>(index: usize, ports: &mut [PortRun<D>], replays: &mut [Replay<D>]) -> bool {
+fn start_successors<D: Device>(index: usize, ports: &mut [PortRun<D>], replays: &mut [Replay<D>]) -> bool {
     let replay = &mut replays[index];
     let Some(end_ns) = replay.ended_ns.take() else { return false };
     let port = replay.parts.port;
@@ -334,12 +337,12 @@ fn start<D: Device>(replays: &mut [Replay<D>], stream: usize, end_ns: u64) {
 }
 
 impl<D: Device> Replay<D> {
-    pub(in crate::datapath) fn new(parts: ReplayParts<D>, tape: ReplayTape, tempo: Tempo) -> Self {
+    pub(in crate::datapath) fn new(parts: ReplayParts<D>, tape: ReplayTape, pacer: Pacer) -> Self {
         Self {
             over: parts.waits,
             parts,
             tape,
-            tempo,
+            pacer,
             changes: VecDeque::with_capacity(256),
             number: 0,
             len: None,
@@ -365,20 +368,20 @@ impl<D: Device> Replay<D> {
             return false;
         }
         match self.tape.head() {
-            Head::Packet(gap, len) => {
+            NextPacket::Packet(gap, len) => {
                 if !std::mem::take(&mut self.first) {
-                    self.tempo.go_on(gap);
+                    self.pacer.go_on(gap);
                 }
                 self.len = Some(len);
             }
-            Head::Unread => {}
-            Head::End(end) => {
+            NextPacket::Unread => {}
+            NextPacket::End(end) => {
                 self.over = true;
                 match end {
-                    // `tempo` is at the last packet still, and nothing has changed since.
-                    TapeEnd::Played => self.ended_ns = self.tempo.due_ns(),
+                    // `pacer` is at the last packet still, and nothing has changed since.
+                    TapeEnd::Played => self.ended_ns = self.pacer.due_ns(),
                     TapeEnd::Failed(unsent) => {
-                        share.tx[self.parts.index].dropped(measured(self.tempo.due_ns().unwrap_or(0)), unsent);
+                        share.tx[self.parts.index].dropped(measured(self.pacer.due_ns().unwrap_or(0)), unsent);
                     }
                 }
             }
@@ -392,14 +395,14 @@ impl<D: Device> Replay<D> {
         while self.changes.front().is_some_and(|change| change.at_ns <= start_ns) {
             self.make_change();
         }
-        self.tempo.again(start_ns, self.parts.start_delay_ns);
+        self.pacer.again(start_ns, self.parts.start_delay_ns);
         self.tape.again();
         (self.first, self.over) = (true, false);
     }
 
     /// Takes a change of speed, for its instant. While the replay waits for its start, which may be before, changes are kept, but not
     /// without end.
-    fn note(&mut self, change: TempoChange) {
+    fn note(&mut self, change: SpeedChange) {
         if self.over && self.changes.len() == self.changes.capacity() {
             self.make_change();
         }
@@ -409,7 +412,7 @@ impl<D: Device> Replay<D> {
     /// Makes the next change.
     fn make_change(&mut self) {
         if let Some(change) = self.changes.pop_front() {
-            self.tempo.change(change.at_ns, change.speed.map(speed_of));
+            self.pacer.change(change.at_ns, change.speed.map(speed_of));
         }
     }
 
@@ -429,7 +432,7 @@ impl<D: Device> Replay<D> {
         loop {
             let change = self.changes.front().copied();
             let change_ns = change.map_or(u64::MAX, |change| change.at_ns);
-            if let Some(due) = self.tempo.due_ns().filter(|due| *due < before_ns.min(change_ns)) {
+            if let Some(due) = self.pacer.due_ns().filter(|due| *due < before_ns.min(change_ns)) {
                 return Some(due);
             }
             change.filter(|change| change.at_ns <= at)?;
@@ -452,7 +455,7 @@ impl<D: Device> Replay<D> {
                 break;
             }
             let frame = self.burst.frame_mut(index, len);
-            let seal = self.tape.take(frame);
+            let fixup = self.tape.take(frame);
             let trailer = Trailer {
                 run_tag: scope.tag,
                 stream: self.parts.id,
@@ -461,7 +464,7 @@ impl<D: Device> Replay<D> {
                 sequence: self.number as u32,
                 timestamp,
             };
-            Rewrite::seal(self.parts.flow, seal, trailer, frame);
+            Rewrite::fixup(self.parts.flow, fixup, trailer, frame);
             if D::TRACES {
                 let origin = Origin { stream: self.parts.index, number: self.number };
                 self.burst.note(index..index + 1, origin, 1);
@@ -513,7 +516,7 @@ impl<D: Device> Replay<D> {
         }
         let change = self.changes.front().map(|change| change.at_ns);
         // Without a look the packet may be due later: the look is what it needs.
-        self.tempo.due_ns().into_iter().chain(change).min()
+        self.pacer.due_ns().into_iter().chain(change).min()
     }
 
     fn sends(&self) -> bool {

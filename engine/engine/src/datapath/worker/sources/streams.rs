@@ -24,7 +24,7 @@ use crate::datapath::{
 
 const NOTHING: Batch = Batch { stream: 0, each: false, count: 0, number: 0, sequence: 0, due_ns: 0, last_due_ns: 0 };
 
-/// What is sent of streams on a port.
+/// The source of streams' packets on a port.
 pub(in crate::datapath::worker) struct Streams<D: Device> {
     burst: D::Burst,
     /// What is in the burst, or to be built: `batches[head..tail]`, of the run in `slot`.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Chains into and out of replays: each starts at the instant of the last packet before it, however late the worker is.
-use spate_replay::{Changes, Gap, Held, HeldTape, Rewrite, Tempo};
+use spate_replay::{Changes, Gap, Held, HeldTape, Pacer, Rewrite};
 use spate_stateless::{Next, Successor, Transmit};
 
 use super::*;
-use crate::datapath::worker::{Replay, ReplayParts, ReplayTape, TempoChange, speed_of};
+use crate::datapath::worker::{Replay, ReplayParts, ReplayTape, SpeedChange, speed_of};
 
 const US: u64 = 1000;
 
@@ -79,11 +79,11 @@ fn replaying(index: usize, link: &Link, late_after_ns: u64) -> Option<Replay<Sim
         waits: timing.waits,
         next: timing.next,
     };
-    Some(Replay::new(parts, tape, Tempo::new(timing.start_delay_ns, speed_of(timing.rate?), 0)))
+    Some(Replay::new(parts, tape, Pacer::new(timing.start_delay_ns, speed_of(timing.rate?), 0)))
 }
 
 /// A run of a chain, of which the first worker sends everything.
-fn chained(asked: Asked, links: &[Link]) -> Run {
+fn chained(asked: RunOptions, links: &[Link]) -> Run {
     let workers = asked.workers;
     let mut this = Run { world: World::new(workers, 1, 64, POLL_NS), workers, shares: Vec::new(), left: Vec::new() };
     let scheduled = links.iter().take_while(|link| link.capture.is_none());
@@ -147,7 +147,7 @@ impl Run {
     }
 
     fn change_speed(&mut self, at_ns: u64, link: usize, speed: Option<Rate>) {
-        self.send_all(|| Command::Tempo(0, TempoChange { at_ns, stream: link, speed }));
+        self.send_all(|| Command::Speed(0, SpeedChange { at_ns, stream: link, speed }));
     }
 }
 
@@ -165,7 +165,7 @@ fn a_replay_starts_at_the_last_packet_before_it_and_what_follows_at_its_last() {
     };
     let expected = [round(0, 0), round(4425 * US, 1)].concat();
     for workers in [1, 2, 3] {
-        let mut run = chained(Asked { workers, end_ns: 20 * MS, ..USUAL }, &links);
+        let mut run = chained(RunOptions { workers, end_ns: 20 * MS, ..USUAL }, &links);
         run.until(SECOND);
         assert_eq!(run.departures(), expected, "{workers} workers");
         assert!(run.is_sent());
@@ -195,7 +195,7 @@ fn replays_follow_each_other_and_themselves() {
 #[test]
 fn phases_and_pauses_of_a_run_are_those_of_all_its_links() {
     let links = chain(&[burst(2, 0), burst(2, 0), replay(&[0, MS], 1, 0)], &[0, 2, 1]);
-    let mut run = chained(Asked { warmup_ns: 2 * MS, ..USUAL }, &links);
+    let mut run = chained(RunOptions { warmup_ns: 2 * MS, ..USUAL }, &links);
     run.send_all(|| Command::Clock(0, MS + 1, ClockChange::Stop));
     run.send_all(|| Command::Clock(0, 50 * MS + 1, ClockChange::Resume));
     run.until(SECOND);
@@ -230,7 +230,7 @@ fn a_replay_keeps_the_speed_that_it_was_given_while_it_waited_and_stands_if_it_s
 }
 
 /// From 0 three packets, from 2 ms two of a capture, from 3 ms without an end. That one's rate is a tenth from 6.5 ms on.
-fn slowing(asked: Asked) -> Run {
+fn slowing(asked: RunOptions) -> Run {
     let links = chain(&[burst(3, 0), endless(), replay(&[0, MS], 1, 0)], &[0, 2, 1]);
     let mut run = chained(asked, &links);
     run.change_rate(6 * MS + MS / 2, 1, Some(rate((100, SECOND))));
@@ -250,7 +250,7 @@ fn another_rate_takes_effect_at_its_instant_although_the_worker_comes_to_it_befo
 
 #[test]
 fn what_a_chain_owes_at_the_end_is_dropped_by_all_its_links() {
-    let mut run = slowing(Asked { warmup_ns: 4 * MS, end_ns: 10 * MS, ..USUAL });
+    let mut run = slowing(RunOptions { warmup_ns: 4 * MS, end_ns: 10 * MS, ..USUAL });
     run.world.set_speed(0, 0, Some(Speed { packet_ns: 1, ring: 0 }));
     run.until(100 * MS);
     assert!(!run.is_sent());

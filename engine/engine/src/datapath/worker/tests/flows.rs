@@ -5,7 +5,7 @@ use spate_stateful::{
     Address, Client, Count, Counters, Emulation, Instruction, Payload, Pool, PortLink, Program, Protocol, Scenario,
     Server, Template as Application, Tunables, WeightedPool, arrivals,
     pool::Order,
-    tuples::{Dealing, Share},
+    tuples::{Sharding, Share},
 };
 
 use super::*;
@@ -29,7 +29,7 @@ const LONGEST: usize = 1518;
 
 /// What differs between runs.
 #[derive(Clone, Copy)]
-struct Of {
+struct RunOptions {
     workers: usize,
     /// Connections a second.
     rate: u64,
@@ -49,7 +49,7 @@ struct Of {
     every_ns: u64,
 }
 
-const ANY: Of = Of {
+const ANY: RunOptions = RunOptions {
     workers: 1,
     rate: 1000,
     most_open: 0,
@@ -66,7 +66,7 @@ const ANY: Of = Of {
 /// A run of a template with one request and one response a connection.
 struct Flows {
     world: World,
-    of: Of,
+    of: RunOptions,
     scenario: Arc<Scenario>,
     shares: Vec<Arc<RunShare>>,
     /// By worker: of clients, of servers.
@@ -78,7 +78,7 @@ struct Flows {
     sent: usize,
 }
 
-fn scenario(of: &Of) -> Scenario {
+fn scenario(of: &RunOptions) -> Scenario {
     let program =
         |instructions: Vec<Instruction>| Program { instructions: instructions.into(), counters: Box::default() };
     let client = program(vec![
@@ -142,7 +142,7 @@ fn opens(frame: &[u8]) -> bool {
 
 impl Flows {
     /// Installed, and to begin at `START`.
-    fn new(of: Of) -> Self {
+    fn new(of: RunOptions) -> Self {
         let workers = of.workers;
         let (timescale, scenario) = (Arc::new(Timescale::new(0)), Arc::new(scenario(&of)));
         let mut this = Self {
@@ -160,7 +160,7 @@ impl Flows {
         for (worker, way) in ways.iter_mut().enumerate() {
             let handoff = way.take();
             this.handoffs.extend(handoff.as_ref().map(|handoff| Arc::clone(handoff.share())));
-            let dealing = if of.handoff { Dealing::ByHash } else { Dealing::ByNumber };
+            let sharding = if of.handoff { Sharding::ByHash } else { Sharding::ByNumber };
             let owned = Box::new(move |_: usize, port: u16, tuple: &spate_stateful::tuples::Tuple| {
                 let (client, server) = ((tuple.client.into(), tuple.source_port), (tuple.server.into(), port));
                 !of.handoff || spread::queue_between(server, client, workers) == worker
@@ -168,12 +168,12 @@ impl Flows {
             let [near, far] = [1, 2].map(|last| [2, 0, 0, 0, 0, last]);
             let links = [PortLink { mac: near, next_hop: far }, PortLink { mac: far, next_hop: near }];
             let share = share_of(worker, workers);
-            let emulation = Emulation::new(Arc::clone(&this.scenario), share, dealing, owned, &links, 1, 0).unwrap();
+            let emulation = Emulation::new(Arc::clone(&this.scenario), share, sharding, owned, &links, 1, 0).unwrap();
             let emulation = emulation.late_after(of.late_after_ns);
             this.counters.push([true, false].map(|client| Arc::clone(emulation.counters(0, client))));
             let timing = Timing { warmup_ns: of.warmup_ns, duration_ns: None, drain_ns: of.drain_ns };
             let (ports, tags) = (Box::new([CLIENTS, SERVERS]), [Tags::NONE; 2]);
-            let pools = Pools { long: None, to_cut: None };
+            let pools = Pools { long: None, tso: None };
             let emulated = Emulated::new(emulation, None, ports, &tags, pools, handoff, &timing);
             let share = Arc::new(RunShare::new(0, 0, 0, 0));
             this.shares.push(Arc::clone(&share));
@@ -273,14 +273,14 @@ fn nothing_measured(workers: usize, timescale: &Arc<Timescale>) -> RunReceive {
 
 /// Another rate for all templates from an instant of the run on, as a fraction of that of the scenario.
 fn factor(at_ns: u64, factor: (u64, u64)) -> Command<Simulated> {
-    Command::FlowRate(0, FlowRate { at_ns, factor, row: None })
+    Command::FlowRate(0, FlowRate { at_ns, factor, flow_schedule: None })
 }
 
 #[test]
 fn each_connection_begins_at_the_instant_at_which_it_is_due_in_the_worker_whose_turn_it_is() {
     for workers in [1, 2, 3] {
         // 33,333 1/3 ns apart, while packets of others arrive.
-        let mut run = Flows::new(Of { workers, rate: 30_000, end_ns: MS, ..ANY });
+        let mut run = Flows::new(RunOptions { workers, rate: 30_000, end_ns: MS, ..ANY });
         run.to(MS - 1);
         assert!(!run.is_sent());
         run.to(MS);
@@ -296,7 +296,7 @@ fn each_connection_begins_at_the_instant_at_which_it_is_due_in_the_worker_whose_
 #[test]
 fn another_rate_of_connections_takes_effect_at_its_instant_although_workers_rest_until_later() {
     for workers in [1, 2] {
-        let of = Of { workers, end_ns: 5 * MS, ..ANY };
+        let of = RunOptions { workers, end_ns: 5 * MS, ..ANY };
         // Half of the time to the next one has passed at the old rate.
         let mut run = Flows::new(of);
         run.send_all(|_| factor(2 * MS + MS / 2, (2, 1)));
@@ -307,8 +307,11 @@ fn another_rate_of_connections_takes_effect_at_its_instant_although_workers_rest
         let mut run = Flows::new(of);
         let scenario = Arc::clone(&run.scenario);
         run.send_all(|worker| {
-            let row = Emulation::row(&scenario, &[(4000, 1)], share_of(worker, workers)).unwrap();
-            Command::FlowRate(0, FlowRate { at_ns: 2 * MS + MS / 2, factor: (1, 1), row: Some(row) })
+            let flow_schedule = Emulation::flow_schedule(&scenario, &[(4000, 1)], share_of(worker, workers)).unwrap();
+            Command::FlowRate(
+                0,
+                FlowRate { at_ns: 2 * MS + MS / 2, factor: (1, 1), flow_schedule: Some(flow_schedule) },
+            )
         });
         run.to(SECOND);
         let anew: Vec<_> = [0, 4, 8].into_iter().chain(10..20).map(|quarter| quarter * MS / 4).collect();
@@ -319,7 +322,7 @@ fn another_rate_of_connections_takes_effect_at_its_instant_although_workers_rest
 
 #[test]
 fn no_connection_begins_while_the_run_is_paused_and_those_that_are_open_go_on() {
-    let mut run = Flows::new(Of { hold_ns: 2 * MS, ..ANY });
+    let mut run = Flows::new(RunOptions { hold_ns: 2 * MS, ..ANY });
     run.send_all(|_| Command::Clock(0, START + 3 * MS + 1, ClockChange::Stop));
     run.send_all(|_| Command::Clock(0, START + 50 * MS + 1, ClockChange::Resume));
     // An instant of the run's clock, which comes when that has gone on.
@@ -338,7 +341,7 @@ fn no_connection_begins_while_the_run_is_paused_and_those_that_are_open_go_on() 
 
 #[test]
 fn connections_that_begin_before_the_warm_up_ends_are_of_the_warm_up() {
-    let mut run = Flows::new(Of { warmup_ns: 4 * MS + 1, ..ANY });
+    let mut run = Flows::new(RunOptions { warmup_ns: 4 * MS + 1, ..ANY });
     run.to(SECOND);
     let (all, warmup) = run.counters[0][0].phases();
     let attempted = Count::FlowsAttempted as usize;
@@ -347,7 +350,7 @@ fn connections_that_begin_before_the_warm_up_ends_are_of_the_warm_up() {
 
 #[test]
 fn connections_that_are_open_at_the_end_go_on_and_none_begins_any_more() {
-    let mut run = Flows::new(Of { hold_ns: 3 * MS, end_ns: 5 * MS, ..ANY });
+    let mut run = Flows::new(RunOptions { hold_ns: 3 * MS, end_ns: 5 * MS, ..ANY });
     run.to(5 * MS - 1);
     assert!(!run.is_sent());
     run.to(5 * MS);
@@ -360,7 +363,7 @@ fn connections_that_are_open_at_the_end_go_on_and_none_begins_any_more() {
 
 #[test]
 fn connections_that_outlast_the_drain_are_cut_and_counted_and_nothing_of_them_leaves() {
-    let mut run = Flows::new(Of { hold_ns: 50 * MS, end_ns: 5 * MS, ..ANY });
+    let mut run = Flows::new(RunOptions { hold_ns: 50 * MS, end_ns: 5 * MS, ..ANY });
     run.to(15 * MS);
     assert_eq!((run.is_sent(), run.open()), (true, 10));
     // As control does when the drain is over.
@@ -378,7 +381,8 @@ fn connections_that_outlast_the_drain_are_cut_and_counted_and_nothing_of_them_le
 #[test]
 fn connections_that_are_owed_at_the_end_begin_within_half_of_the_drain() {
     // One after another, each 2.5 ms and a few ways.
-    let mut run = Flows::new(Of { most_open: 1, hold_ns: 2 * MS + MS / 2, end_ns: 5 * MS, drain_ns: 4 * MS, ..ANY });
+    let mut run =
+        Flows::new(RunOptions { most_open: 1, hold_ns: 2 * MS + MS / 2, end_ns: 5 * MS, drain_ns: 4 * MS, ..ANY });
     run.to(7 * MS - 1);
     assert!(!run.is_sent(), "some are owed");
     run.to(7 * MS + US);
@@ -394,7 +398,7 @@ fn connections_that_are_owed_at_the_end_begin_within_half_of_the_drain() {
 #[test]
 fn a_worker_that_is_behind_begins_fewer_connections_and_all_of_these_end() {
     // A packet in 2 us, and twenty connections a microsecond.
-    let of = Of { rate: 20_000_000, end_ns: 200 * US, drain_ns: 200 * US, late_after_ns: 20 * US, ..ANY };
+    let of = RunOptions { rate: 20_000_000, end_ns: 200 * US, drain_ns: 200 * US, late_after_ns: 20 * US, ..ANY };
     let mut run = Flows::new(of);
     run.world.set_speed(0, CLIENTS, Some(Speed { packet_ns: 2 * US, ring: 1 }));
     run.to(300 * US - 1);
@@ -416,7 +420,7 @@ fn a_worker_that_is_behind_begins_fewer_connections_and_all_of_these_end() {
 #[test]
 fn replies_that_another_worker_receives_are_handed_to_the_one_that_has_the_connection() {
     for (arrives_at, handed_over) in [(spread_over_two as fn(usize, &[u8]) -> usize, false), (|_, _| 0, true)] {
-        let of = Of { workers: 2, handoff: true, arrives_at, end_ns: 50 * MS, ..ANY };
+        let of = RunOptions { workers: 2, handoff: true, arrives_at, end_ns: 50 * MS, ..ANY };
         let mut run = Flows::new(of);
         run.to(SECOND);
         run.assert_complete(50);
@@ -436,7 +440,8 @@ fn replies_that_another_worker_receives_are_handed_to_the_one_that_has_the_conne
 fn a_worker_reads_nothing_more_while_another_has_no_room_for_its_connections_and_none_is_lost() {
     // 800 connections start in a millisecond, and all packets arrive together at the first worker: of responses, for half of the clients,
     // more than a ring holds.
-    let of = Of { workers: 2, rate: 800_000, end_ns: MS, handoff: true, arrives_at: |_, _| 0, every_ns: MS, ..ANY };
+    let of =
+        RunOptions { workers: 2, rate: 800_000, end_ns: MS, handoff: true, arrives_at: |_, _| 0, every_ns: MS, ..ANY };
     let mut run = Flows::new(of);
     run.to(SECOND);
     run.assert_complete(800);

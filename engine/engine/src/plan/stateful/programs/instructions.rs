@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How the contract writes the instructions of programs: one table of the names of their fields, and of what they are as they are executed.
 use super::super::super::Violations;
-use super::super::LONGEST_NS;
+use super::super::MAX_DURATION_NS;
 use contract::{instruction::Kind, receive_until};
 use spate_stateful::program::{Until, VARIABLES};
 use spate_stateful::{Comparison, FieldPath, Instruction};
@@ -152,8 +152,8 @@ impl Reading<'_> {
     }
 
     fn time(&mut self, field: &'static str, ns: u64) -> Option<u64> {
-        if ns > LONGEST_NS {
-            let problem = format!("{ns} ns; must be at most {LONGEST_NS} (ten years)");
+        if ns > MAX_DURATION_NS {
+            let problem = format!("{ns} ns; must be at most {MAX_DURATION_NS} (ten years)");
             self.wrong.add(self.at.field(field), problem);
             return None;
         }

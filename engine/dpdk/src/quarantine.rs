@@ -9,17 +9,17 @@ use std::{
 use spate_dpdk_sys as sys;
 
 /// A pool, and whether all of its packets have come back.
-struct Resting {
+struct Quarantined {
     pool: NonNull<sys::rte_mempool>,
     has_all: Box<dyn Fn(NonNull<sys::rte_mempool>) -> bool + Send>,
 }
 
 // SAFETY: no other thread uses the pool.
-unsafe impl Send for Resting {}
+unsafe impl Send for Quarantined {}
 
-static RESTING: Mutex<Vec<Resting>> = Mutex::new(Vec::new());
+static QUARANTINE: Mutex<Vec<Quarantined>> = Mutex::new(Vec::new());
 
-impl Resting {
+impl Quarantined {
     /// Frees it if all of its packets have come back. Whether they have.
     fn free(&self) -> bool {
         let complete = (self.has_all)(self.pool);
@@ -38,14 +38,14 @@ pub(crate) fn rest(
     has_all: impl Fn(NonNull<sys::rte_mempool>) -> bool + Send + 'static,
 ) {
     sweep();
-    let resting = Resting { pool, has_all: Box::new(has_all) };
-    if !resting.free() {
+    let quarantine = Quarantined { pool, has_all: Box::new(has_all) };
+    if !quarantine.free() {
         tracing::debug!(memory, "packet memory waits for devices that hold some of it");
-        RESTING.lock().unwrap_or_else(PoisonError::into_inner).push(resting);
+        QUARANTINE.lock().unwrap_or_else(PoisonError::into_inner).push(quarantine);
     }
 }
 
 /// Frees the pools that all packets have come back to.
 pub(crate) fn sweep() {
-    RESTING.lock().unwrap_or_else(PoisonError::into_inner).retain(|resting| !resting.free());
+    QUARANTINE.lock().unwrap_or_else(PoisonError::into_inner).retain(|quarantine| !quarantine.free());
 }

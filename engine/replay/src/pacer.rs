@@ -12,7 +12,7 @@ pub struct Speed {
 
 /// The instants of a capture's packets, one after the other. They do not drift: what division leaves is kept.
 #[derive(Clone, Debug)]
-pub struct Tempo {
+pub struct Pacer {
     speed: Speed,
     min_gap_ns: u64,
     /// When the last packet was due; none before the first.
@@ -27,7 +27,7 @@ pub struct Tempo {
     left_ns: Option<u64>,
 }
 
-impl Tempo {
+impl Pacer {
     /// The first packet is due at an instant; no gap will be shorter than `min_gap_ns`.
     pub fn new(first_ns: u64, speed: Speed, min_gap_ns: u64) -> Self {
         Self { speed, min_gap_ns, last_ns: None, due_ns: first_ns, lead_ns: 0, rest: 0, left_ns: None }
@@ -106,11 +106,11 @@ mod tests {
     const AS_CAPTURED: Speed = Speed { distance: 1, nanoseconds: 1 };
 
     fn instants(speed: Speed, min_gap_ns: u64, gaps: &[u64]) -> Vec<u64> {
-        let mut tempo = Tempo::new(0, speed, min_gap_ns);
+        let mut pacer = Pacer::new(0, speed, min_gap_ns);
         let mut all = vec![0];
         for gap in gaps {
-            tempo.go_on(*gap);
-            all.extend(tempo.due_ns());
+            pacer.go_on(*gap);
+            all.extend(pacer.due_ns());
         }
         all
     }
@@ -133,17 +133,17 @@ mod tests {
     /// first is due at `start`, the responder's 1000 behind it in the capture, and the next of each 2000 behind its first.
     fn halves(start: u64, changes: &[(u64, Option<Speed>)]) -> [Vec<u64>; 2] {
         [0, 1000].map(|lead| {
-            let mut tempo = Tempo::new(start, AS_CAPTURED, 0).behind(lead);
+            let mut pacer = Pacer::new(start, AS_CAPTURED, 0).behind(lead);
             let mut changes = changes.iter().peekable();
             let mut all = Vec::new();
             while all.len() < 2 {
-                let due_ns = tempo.due_ns().unwrap_or(u64::MAX);
+                let due_ns = pacer.due_ns().unwrap_or(u64::MAX);
                 if let Some((at_ns, speed)) = changes.next_if(|(at_ns, _)| *at_ns <= due_ns) {
-                    tempo.change(*at_ns, *speed);
+                    pacer.change(*at_ns, *speed);
                     continue;
                 }
                 all.push(due_ns);
-                tempo.go_on(2000);
+                pacer.go_on(2000);
             }
             all
         })
@@ -165,56 +165,56 @@ mod tests {
     #[test]
     fn what_division_leaves_of_the_lead_is_kept() {
         let thirds = Speed { distance: 3, nanoseconds: 1 };
-        let mut tempo = Tempo::new(10, thirds, 5).behind(4);
-        assert_eq!(tempo.due_ns(), Some(11));
-        tempo.go_on(17);
-        assert_eq!(tempo.due_ns(), Some(17));
+        let mut pacer = Pacer::new(10, thirds, 5).behind(4);
+        assert_eq!(pacer.due_ns(), Some(11));
+        pacer.go_on(17);
+        assert_eq!(pacer.due_ns(), Some(17));
     }
 
     #[test]
     fn a_change_of_speed_is_felt_within_a_gap() {
-        let mut tempo = Tempo::new(100, AS_CAPTURED, 0);
-        tempo.go_on(1000);
+        let mut pacer = Pacer::new(100, AS_CAPTURED, 0);
+        pacer.go_on(1000);
         // Twice as fast from its middle on.
-        tempo.change(600, Some(Speed { distance: 2, nanoseconds: 1 }));
-        assert_eq!(tempo.due_ns(), Some(850));
-        tempo.go_on(1000);
-        assert_eq!(tempo.due_ns(), Some(1350));
+        pacer.change(600, Some(Speed { distance: 2, nanoseconds: 1 }));
+        assert_eq!(pacer.due_ns(), Some(850));
+        pacer.go_on(1000);
+        assert_eq!(pacer.due_ns(), Some(1350));
         // The replay is paused from 1000 to 5000.
-        tempo.change(1000, None);
-        assert_eq!(tempo.due_ns(), None);
-        tempo.change(1500, None);
-        tempo.change(5000, Some(AS_CAPTURED));
-        assert_eq!(tempo.due_ns(), Some(5700));
+        pacer.change(1000, None);
+        assert_eq!(pacer.due_ns(), None);
+        pacer.change(1500, None);
+        pacer.change(5000, Some(AS_CAPTURED));
+        assert_eq!(pacer.due_ns(), Some(5700));
     }
 
     #[test]
     fn a_capture_that_is_played_anew_keeps_its_speed_and_stands_if_it_stood() {
         let thirds = Speed { distance: 3, nanoseconds: 1 };
-        let mut tempo = Tempo::new(100, AS_CAPTURED, 0);
-        tempo.go_on(1000);
-        tempo.change(600, Some(thirds));
-        tempo.go_on(100);
-        tempo.again(5000, 70);
-        assert_eq!(tempo.due_ns(), Some(5070));
+        let mut pacer = Pacer::new(100, AS_CAPTURED, 0);
+        pacer.go_on(1000);
+        pacer.change(600, Some(thirds));
+        pacer.go_on(100);
+        pacer.again(5000, 70);
+        assert_eq!(pacer.due_ns(), Some(5070));
         // Nothing is left of the division before.
-        tempo.go_on(2);
-        assert_eq!(tempo.due_ns(), Some(5070));
-        tempo.change(5070, None);
-        tempo.again(6000, 70);
-        assert_eq!(tempo.due_ns(), None);
-        tempo.change(6500, Some(thirds));
-        assert_eq!(tempo.due_ns(), Some(6570));
+        pacer.go_on(2);
+        assert_eq!(pacer.due_ns(), Some(5070));
+        pacer.change(5070, None);
+        pacer.again(6000, 70);
+        assert_eq!(pacer.due_ns(), None);
+        pacer.change(6500, Some(thirds));
+        assert_eq!(pacer.due_ns(), Some(6570));
     }
 
     #[test]
     fn a_faster_speed_keeps_the_least_gap_and_the_delay_of_the_start() {
-        let mut tempo = Tempo::new(500, AS_CAPTURED, 300);
-        tempo.change(0, Some(Speed { distance: 1000, nanoseconds: 1 }));
-        assert_eq!(tempo.due_ns(), Some(500));
-        tempo.go_on(1_000_000);
-        assert_eq!(tempo.due_ns(), Some(1500));
-        tempo.change(600, Some(Speed { distance: u64::MAX, nanoseconds: 1 }));
-        assert_eq!(tempo.due_ns(), Some(800));
+        let mut pacer = Pacer::new(500, AS_CAPTURED, 300);
+        pacer.change(0, Some(Speed { distance: 1000, nanoseconds: 1 }));
+        assert_eq!(pacer.due_ns(), Some(500));
+        pacer.go_on(1_000_000);
+        assert_eq!(pacer.due_ns(), Some(1500));
+        pacer.change(600, Some(Speed { distance: u64::MAX, nanoseconds: 1 }));
+        assert_eq!(pacer.due_ns(), Some(800));
     }
 }

@@ -7,24 +7,24 @@
 //! of them are one worker's is drawn. Turns that are drawn themselves do not repeat; they are counted one by one.
 use num_integer::gcd;
 
-use super::{Arrivals, Line, turns::Turns};
+use super::{FlowSchedule, Line, turns::Turns};
 
 /// Rounds of more slots than this are counted one by one.
-const LONGEST_ROUND: u64 = 1 << 20;
+const MAX_ROUND: u64 = 1 << 20;
 
-impl Arrivals {
+impl FlowSchedule {
     /// Passes all that is due before an instant, as if it had been taken, and reports how many of which template that is; a template
     /// may be reported several times.
-    pub fn count(&mut self, before_ns: u64, mut owed: impl FnMut(usize, u64)) {
+    pub fn count(&mut self, before_ns: u64, mut overdue: impl FnMut(usize, u64)) {
         loop {
-            self.pass_rounds(before_ns, &mut owed);
+            self.pass_rounds(before_ns, &mut overdue);
             let Some(arrival) = self.take(before_ns) else { return };
-            owed(arrival.template, 1);
+            overdue(arrival.template, 1);
         }
     }
 
     /// Passes whole rounds that are due, if a round begins here.
-    fn pass_rounds(&mut self, before_ns: u64, owed: &mut impl FnMut(usize, u64)) {
+    fn pass_rounds(&mut self, before_ns: u64, overdue: &mut impl FnMut(usize, u64)) {
         let Some((round, divisor)) = self.round().filter(|(round, _)| self.block.is_multiple_of(*round)) else {
             return;
         };
@@ -43,7 +43,7 @@ impl Arrivals {
             let weight = self.weight(template) / divisor;
             let (started, limit) = (self.started[template], self.limits[template]);
             if weight > 0 && (limit == 0 || started < limit) {
-                owed(template, rounds * weight);
+                overdue(template, rounds * weight);
             }
             self.started[template] += rounds * self.share.workers * weight;
         }
@@ -66,7 +66,7 @@ impl Arrivals {
             Turns::Even(_) => {
                 let divisor = self.weights.iter().fold(0, |divisor, weight| gcd(divisor, *weight));
                 let round = self.weights.iter().sum::<u64>() / divisor;
-                (round <= LONGEST_ROUND).then_some((round, divisor))
+                (round <= MAX_ROUND).then_some((round, divisor))
             }
             Turns::Drawn(_) => None,
         }
@@ -138,8 +138,8 @@ mod tests {
     use proptest::prelude::*;
 
     /// What each worker is owed, of each template, as `count` returns it until an instant.
-    fn owed_by(
-        count: impl Fn(&mut Arrivals, u64, &mut [u64]),
+    fn overdue_by(
+        count: impl Fn(&mut FlowSchedule, u64, &mut [u64]),
         timings: &[Timing],
         order: Order,
         workers: u64,
@@ -148,31 +148,31 @@ mod tests {
         end_ns: u64,
     ) -> Vec<Vec<u64>> {
         let one = |worker| {
-            let mut arrivals = Arrivals::new(timings, order, Share { worker, workers }, 5, ramp_ns).expect("rates");
+            let mut arrivals = FlowSchedule::new(timings, order, Share { worker, workers }, 5, ramp_ns).expect("rates");
             // Workers are behind by different numbers.
             for _ in 0..taken * worker as usize {
                 arrivals.take(end_ns);
             }
-            let mut owed = vec![0; timings.len()];
-            count(&mut arrivals, end_ns, &mut owed);
+            let mut overdue = vec![0; timings.len()];
+            count(&mut arrivals, end_ns, &mut overdue);
             assert_eq!(arrivals.take(end_ns), None);
-            owed
+            overdue
         };
         (0..workers).map(one).collect()
     }
 
-    fn in_rounds(arrivals: &mut Arrivals, end_ns: u64, owed: &mut [u64]) {
-        arrivals.count(end_ns, |template, more| owed[template] += more);
+    fn in_rounds(arrivals: &mut FlowSchedule, end_ns: u64, overdue: &mut [u64]) {
+        arrivals.count(end_ns, |template, more| overdue[template] += more);
     }
 
-    fn one_by_one(arrivals: &mut Arrivals, end_ns: u64, owed: &mut [u64]) {
+    fn one_by_one(arrivals: &mut FlowSchedule, end_ns: u64, overdue: &mut [u64]) {
         while let Some(arrival) = arrivals.take(end_ns) {
-            owed[arrival.template] += 1;
+            overdue[arrival.template] += 1;
         }
     }
 
-    fn sums(owed: &[Vec<u64>]) -> Vec<u64> {
-        (0..owed[0].len()).map(|template| owed.iter().map(|of| of[template]).sum()).collect()
+    fn sums(overdue: &[Vec<u64>]) -> Vec<u64> {
+        (0..overdue[0].len()).map(|template| overdue.iter().map(|of| of[template]).sum()).collect()
     }
 
     #[test]
@@ -181,15 +181,15 @@ mod tests {
         for (rates, workers) in [(&[50_000_000][..], 3), (&[30_000_000, 5_000_000, 15_000_000][..], 4)] {
             let timings: Vec<_> = rates.iter().map(|rate| Timing { rate: (*rate, 1), limit: 0 }).collect();
             // 200 s and a little more, from 5 ns on.
-            let owed = owed_by(in_rounds, &timings, Order::Even, workers, 0, 0, 200_000_000_006);
-            let all = sums(&owed);
-            assert_eq!(all.iter().sum::<u64>(), 10_000_000_001, "{owed:?}");
-            for (owed, rate) in all.iter().zip(rates) {
-                assert!(owed.abs_diff(200 * rate) <= 1, "{owed} of {rate}");
+            let overdue = overdue_by(in_rounds, &timings, Order::Even, workers, 0, 0, 200_000_000_006);
+            let all = sums(&overdue);
+            assert_eq!(all.iter().sum::<u64>(), 10_000_000_001, "{overdue:?}");
+            for (overdue, rate) in all.iter().zip(rates) {
+                assert!(overdue.abs_diff(200 * rate) <= 1, "{overdue} of {rate}");
             }
         }
         let limited = [Timing { rate: (50_000_000, 1), limit: 7_000_000_003 }];
-        assert_eq!(sums(&owed_by(in_rounds, &limited, Order::Even, 5, 0, 0, 200_000_000_006)), [7_000_000_003]);
+        assert_eq!(sums(&overdue_by(in_rounds, &limited, Order::Even, 5, 0, 0, 200_000_000_006)), [7_000_000_003]);
         assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
     }
 
@@ -206,14 +206,14 @@ mod tests {
             let timings: Vec<_> =
                 rates.iter().map(|&(flows, seconds, limit)| Timing { rate: (flows, seconds), limit }).collect();
             let order = if drawn { Order::Drawn { seed: 9 } } else { Order::Even };
-            let counted = owed_by(in_rounds, &timings, order, workers, ramp_ns, taken, end_ns);
-            let expected = owed_by(one_by_one, &timings, order, workers, ramp_ns, taken, end_ns);
+            let counted = overdue_by(in_rounds, &timings, order, workers, ramp_ns, taken, end_ns);
+            let expected = overdue_by(one_by_one, &timings, order, workers, ramp_ns, taken, end_ns);
             let unlimited = timings.iter().all(|timing| timing.limit == 0);
             if workers == 1 || timings.len() == 1 || drawn {
                 prop_assert_eq!(&counted, &expected);
             } else if unlimited {
                 // Of each worker the right number, over all templates.
-                let all = |owed: &[Vec<u64>]| owed.iter().map(|of| of.iter().sum::<u64>()).collect::<Vec<_>>();
+                let all = |overdue: &[Vec<u64>]| overdue.iter().map(|of| of.iter().sum::<u64>()).collect::<Vec<_>>();
                 prop_assert_eq!(all(&counted), all(&expected));
             }
             if taken == 0 {

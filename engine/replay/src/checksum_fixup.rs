@@ -12,7 +12,7 @@ use spate_net::{
 
 /// The checksum that a trailer is still to be added to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seal {
+pub struct ChecksumFixup {
     /// Offset of the field; 0 for none.
     at: u16,
     /// Bytes of the trailer that are covered: the first ones. The rest is Ethernet padding.
@@ -23,7 +23,7 @@ pub struct Seal {
     zero_means_absent: bool,
 }
 
-impl Seal {
+impl ChecksumFixup {
     /// Nothing is left to do.
     pub const NOTHING: Self = Self { at: 0, covered: 0, odd: false, zero_means_absent: false };
 
@@ -71,25 +71,27 @@ fn put(frame: &mut [u8], at: usize, value: u16, zero_means_absent: bool) {
 /// Recomputes the checksums of the first IPv4 header and of TCP, UDP or ICMP behind the first IP header; the last
 /// `trailer` bytes, which are 0, are to be sealed. A UDP checksum that says it is absent stays so. Fragments and packets
 /// whose lengths contradict each other keep that of what they carry.
-pub(crate) fn fix(frame: &mut [u8], trailer: usize) -> Seal {
-    let Some(headers) = Headers::find(frame) else { return Seal::NOTHING };
+pub(crate) fn fix(frame: &mut [u8], trailer: usize) -> ChecksumFixup {
+    let Some(headers) = Headers::find(frame) else { return ChecksumFixup::NOTHING };
     if headers.version == Version::V4 {
         ipv4::complete(&mut frame[headers.at..headers.end]);
     }
     let end = headers.packet_end(frame);
-    let Some((protocol, start)) = headers.transport.filter(|_| !headers.fragment) else { return Seal::NOTHING };
+    let Some((protocol, start)) = headers.transport.filter(|_| !headers.fragment) else {
+        return ChecksumFixup::NOTHING;
+    };
     let (offset, least) = match (protocol, headers.version) {
         (TCP, _) => (tcp::CHECKSUM, tcp::HEADER),
         (UDP, _) => (udp::CHECKSUM, udp::HEADER),
         (ICMP, Version::V4) | (ICMPV6, Version::V6) => (icmp::CHECKSUM, 4),
-        _ => return Seal::NOTHING,
+        _ => return ChecksumFixup::NOTHING,
     };
     let field = start + offset;
     if end > frame.len() || start + least > end {
-        return Seal::NOTHING;
+        return ChecksumFixup::NOTHING;
     }
     if (protocol, headers.version) == (UDP, Version::V4) && be16(frame, field) == 0 {
-        return Seal::NOTHING;
+        return ChecksumFixup::NOTHING;
     }
     let pseudo = if protocol == ICMP {
         0
@@ -103,9 +105,9 @@ pub(crate) fn fix(frame: &mut [u8], trailer: usize) -> Seal {
     let trailer_at = frame.len() - trailer;
     let covered = end.saturating_sub(trailer_at);
     if covered == 0 {
-        return Seal::NOTHING;
+        return ChecksumFixup::NOTHING;
     }
-    Seal {
+    ChecksumFixup {
         at: field as u16,
         covered: covered as u8,
         odd: (trailer_at - start) % 2 == 1,

@@ -52,9 +52,9 @@ impl Workers {
 /// The bell of one worker, on a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-pub(in crate::datapath) struct Bell([AtomicU64; WORDS]);
+pub(in crate::datapath) struct Doorbell([AtomicU64; WORDS]);
 
-impl Bell {
+impl Doorbell {
     /// Notifies that a worker has handed something over. What it did before is visible to the worker that takes it.
     #[inline]
     pub(super) fn ring(&self, WorkerIndex(from): WorkerIndex) {
@@ -63,7 +63,7 @@ impl Bell {
 
     /// Whether any worker has, since they were last taken.
     #[inline(always)]
-    pub(super) fn rang(&self) -> bool {
+    pub(super) fn is_rung(&self) -> bool {
         self.0.iter().fold(0, |all, word| all | word.load(Relaxed)) != 0
     }
 
@@ -86,14 +86,14 @@ mod tests {
 
     #[test]
     fn who_rang_is_returned_once() {
-        let bell = Bell::default();
-        assert!(bell.take().is_empty() && !bell.rang());
+        let doorbell = Doorbell::default();
+        assert!(doorbell.take().is_empty() && !doorbell.is_rung());
         for worker in [255, 0, 63, 64, 0] {
-            bell.ring(WorkerIndex(worker));
+            doorbell.ring(WorkerIndex(worker));
         }
-        assert!(bell.rang());
-        let mut all = bell.take();
-        assert!(bell.take().is_empty() && !bell.rang());
+        assert!(doorbell.is_rung());
+        let mut all = doorbell.take();
+        assert!(doorbell.take().is_empty() && !doorbell.is_rung());
         assert_eq!(all.first(), Some(WorkerIndex(0)));
         all.remove(WorkerIndex(64));
         assert_eq!(std::iter::from_fn(|| Some(all.pop()?.0)).collect::<Vec<_>>(), [0, 63, 255]);
@@ -102,24 +102,24 @@ mod tests {
     #[test]
     fn what_was_handed_over_is_seen_by_the_worker_that_reads_the_bell() {
         const ROUNDS: u64 = 200_000;
-        let (bell, handed) = (Bell::default(), AtomicU64::new(0));
+        let (doorbell, handed) = (Doorbell::default(), AtomicU64::new(0));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for round in 1..=ROUNDS {
                     handed.store(round, Relaxed);
-                    bell.ring(WorkerIndex(70));
+                    doorbell.ring(WorkerIndex(70));
                 }
             });
             let mut seen = 0;
             while seen < ROUNDS {
-                if !bell.take().is_empty() {
+                if !doorbell.take().is_empty() {
                     // Of any two rings in between, the later one is seen, now or with the next poll.
                     let now = handed.load(Relaxed);
                     assert!(now > seen || now == ROUNDS || now == seen, "{now} after {seen}");
                     seen = now;
                 }
             }
-            assert!(bell.take().is_empty() || handed.load(Relaxed) == ROUNDS);
+            assert!(doorbell.take().is_empty() || handed.load(Relaxed) == ROUNDS);
         });
     }
 }
