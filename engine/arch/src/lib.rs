@@ -2,7 +2,7 @@
 //! What the engine uses of a processor beyond Rust's standard library: prefetches, the time stamp counter, and the question whether the
 //! processor has the instructions that the engine was built for.
 //!
-//! Outside of the crates that call DPDK, only this one has `unsafe` code: all others forbid it. Each function has a portable form for
+//! Outside of the crates that call DPDK, only this one has `unsafe` code in the engine: all others forbid it. Each function has a portable form for
 //! architectures other than x86-64.
 //!
 //! ```
