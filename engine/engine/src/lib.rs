@@ -10,7 +10,7 @@
 //!
 //! let plan = r#"{"runId": "r", "runTag": 1, "timing": {"durationNs": 1000000000}, "streams": [{
 //!     "name": "s", "id": 0, "txPort": "east", "continuous": {"rate": {"packetsPerSecond": {"numerator": 1000, "denominator": 1}}},
-//!     "packet": {"frame": "AgAAAAABAgAAAAAACABFAAAyAAAAAEARAAAKAAABCgAAAgABAAIAHgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=="}
+//!     "packet": {"frame": "AgAAAAABAgAAAAAACABFAAAuAAAAAEARZr0KAAABCgAAAgABAAIAGgAAAAAAAAAAAAAAAAAAAAAAAAAA"}
 //! }]}"#;
 //! let mut plan = decode::plan(plan.into(), decode::Format::Json).unwrap();
 //! let checked = validate(&plan, &Site::of_plan(&plan)).unwrap();
@@ -18,7 +18,7 @@
 //!
 //! plan.streams[0].tx_port.clear();
 //! let wrong = validate(&plan, &Site::of_plan(&plan)).unwrap_err();
-//! assert_eq!(wrong.0[0].field, "streams[0].tx_port");
+//! assert_eq!(wrong.0[0].field.to_string(), "streams[0].tx_port");
 //! ```
 #![forbid(unsafe_code)]
 

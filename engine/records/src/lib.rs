@@ -5,11 +5,11 @@
 //! reads such a file too, up to its last whole row group.
 //!
 //! ```
-//! use spate_records::{About, Reading, RecordFile};
+//! use spate_records::{FileInfo, Reading, RecordFile};
 //!
 //! let path = std::env::temp_dir().join(format!("spate-records-{}.parquet", std::process::id()));
-//! let about = About { run: "web-1".into(), templates: vec!["http".into()], one_in: 1 };
-//! let mut file = RecordFile::create(&path, about, 1000)?;
+//! let info = FileInfo { run: "web-1".into(), templates: vec!["http".into()], one_in: 1 };
+//! let mut file = RecordFile::create(&path, info, 1000)?;
 //! file.finish(|| true)?; // add() before
 //! assert_eq!(Reading::open(&path)?.records(), 0);
 //! std::fs::remove_file(&path)?;
