@@ -172,7 +172,7 @@ cat $p/task/*/status | sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' | sort -u |
 	lines := strings.Split(out, "\n")
 	// CPUs of the control thread and of the worker.
 	cpus, node := cpuList(t, lines[0]), cpuList(t, lines[len(lines)-1])
-	// Threads of a core have neighboring numbers in this machine.
+	// Threads of a core have adjacent numbers in this machine.
 	if len(cpus) != 2 || !slices.Contains(node, cpus[0]) || !slices.Contains(node, cpus[1]) || cpus[0]/2 == cpus[1]/2 {
 		t.Errorf("the engine has CPUs %v; node 1 has %v", cpus, node)
 	}
