@@ -38,8 +38,8 @@ func TestDrillUpgradeAndRollbackInMidRun(t *testing.T) {
 	needsRig(t, theInstallation)
 	d := drill.New(t, "chart upgraded and rolled back in mid-run", 8*time.Minute)
 	current := reportedVersion(t)
-	values := installedAgain(t)
 	chart, older := olderChart(t)
+	values := installedAgain(t) // its clean-up, which ends the pods of the older images, precedes that of their tags
 	run(t, "helm", "upgrade", "spate", chart, "--namespace", operatorNamespace, "--values", values,
 		"--set", "image.tag="+older, "--set", "engine.image.tag="+older, "--wait", "--timeout=120s")
 	versionBecomes(t, older)
@@ -54,11 +54,13 @@ func TestDrillUpgradeAndRollbackInMidRun(t *testing.T) {
 	if got := selected(t); got != "amd64" {
 		t.Errorf("the operator's nodes have the architecture %q, want the default that the new chart has and the older one has not", got)
 	}
+	stillActive(t, p)
 	d.ReportsText("helm upgrade returns, and the operator reports the newer version")
 	run(t, "helm", "rollback", "spate", "--namespace", operatorNamespace, "--wait", "--timeout=120s")
 	d.Detected(240 * time.Second)
 	versionBecomes(t, older)
 	apiHas(t, false)
+	stillActive(t, p)
 	d.ReportsText("helm rollback returns, and it reports the older one")
 
 	ended := complete(t, 2*time.Minute, p)
@@ -70,6 +72,14 @@ func TestDrillUpgradeAndRollbackInMidRun(t *testing.T) {
 		t.Errorf("the engine was replaced: %v", err)
 	}
 	d.Kept("the engine, and the result of the run with all of its 120,000 packets")
+}
+
+// stillActive fails if the profile's run has ended: then what was done was not in mid-run.
+func stillActive(t *testing.T, p *spate.TrafficProfile) {
+	t.Helper()
+	if r := currentRun(t, p); r.Status.Phase != spate.RunRunning {
+		t.Errorf("the run is %s, want it to be active", r.Status.Phase)
+	}
 }
 
 // olderChart returns the folder of a chart of an older version, which is the tag of its images. It is derived from the current one: no other version
@@ -128,6 +138,7 @@ func olderChart(t *testing.T) (folder, version string) {
 	}
 	// The node has the images by the tag `dev` only.
 	for _, image := range []string{"operator", "engine"} {
+		t.Cleanup(func() { run(t, "ctr", "images", "rm", "localhost/spate/"+image+":"+olderVersion) })
 		run(t, "ctr", "images", "tag", "--force", "localhost/spate/"+image+":dev", "localhost/spate/"+image+":"+olderVersion)
 	}
 	return folder, olderVersion

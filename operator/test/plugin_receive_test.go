@@ -57,7 +57,7 @@ spec:
 			t.Errorf("%v, %+v, %+v", err, row, done)
 		}
 	})
-	t.Run("for a time, counted anew", func(t *testing.T) {
+	t.Run("for a time, counted again", func(t *testing.T) {
 		done := executedWith(t, ns, viewer, "", "receive", run, "--reset", "--duration", "8s", "-o", "csv")
 		lines, err := csv.NewReader(strings.NewReader(done.output)).ReadAll()
 		if err != nil || done.code != 0 || len(lines) < 3 {

@@ -46,7 +46,7 @@ pub(crate) unsafe fn note<'a>(packet: Mbuf, offset: u32) -> &'a mut u64 {
 /// If that is more than `room`.
 ///
 /// # Safety
-/// As `begin`; the packet's buffer has `room` bytes behind the headroom, and nobody else uses them as long as what this gives.
+/// As `begin`; the packet's buffer has `room` bytes behind the headroom, and no other reference to them exists while the result lives.
 #[inline(always)]
 pub(crate) unsafe fn frame<'a>(packet: Mbuf, len: u16, room: usize) -> &'a mut [u8] {
     let pieces = usize::from(len).next_multiple_of(64);

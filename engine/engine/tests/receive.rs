@@ -41,7 +41,7 @@ fn an_interface_whose_packets_are_too_long_is_refused() {
 }
 
 #[test]
-fn a_signal_starts_the_statistics_anew() {
+fn a_signal_starts_the_statistics_again() {
     let (good, said, errors) = receive("1500");
     assert!(good, "{said}\n{errors}");
     let packets: Vec<u64> = said

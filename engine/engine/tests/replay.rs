@@ -167,7 +167,7 @@ fn times_are_scaled_fixed_kept_apart_and_gone_through_again() {
     assert!(endless.iter().zip(packets.iter().cycle()).all(|(sent, packet)| sent.1 == packet.1));
 }
 
-/// Two packets, then a capture twice, then the two again; once more from the start on. A file that is too long to be held is read anew.
+/// Two packets, then a capture twice, then the two again; once more from the start on. A file that is too long to be held is read again.
 #[test]
 fn a_chain_goes_through_a_replay_and_back_whoever_sends_it() {
     let folder = Folder::new();

@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_neighbour_that_is_looked_for_anew_and_found_elsewhere_has_moved() {
+    fn a_neighbour_that_is_looked_for_again_and_found_elsewhere_has_moved() {
         let mut table = Table::default();
         table.want(peer(), 0).unwrap();
         assert_eq!(table.learn(peer(), at(PEER), 0), Learned::First);

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capture_that_is_played_anew_keeps_its_speed_and_stands_if_it_stood() {
+    fn a_capture_that_is_played_again_keeps_its_speed_and_stands_if_it_stood() {
         let thirds = Speed { distance: 3, nanoseconds: 1 };
         let mut pacer = Pacer::new(100, AS_CAPTURED, 0);
         pacer.go_on(1000);

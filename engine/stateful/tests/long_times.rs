@@ -136,7 +136,7 @@ fn a_peer_that_is_gone_is_given_up_after_8_keepalives_of_any_interval() {
 }
 
 #[test]
-fn silence_ends_an_exchange_at_its_tick_and_a_datagram_begins_it_anew() {
+fn silence_ends_an_exchange_at_its_tick_and_a_datagram_begins_it_again() {
     for ns in [9 * HOUR, 12 * HOUR, 20 * HOUR, DAY, 40 * DAY, 10 * YEAR] {
         let client = vec![
             Instruction::Keepalive(ns),

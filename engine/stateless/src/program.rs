@@ -338,7 +338,7 @@ mod tests {
 
     /// A tuple generator: clients by ports, with a limit of flows.
     #[test]
-    fn a_limit_starts_the_whole_chain_anew() {
+    fn a_limit_starts_the_whole_chain_again() {
         let rows = run(&[counter(1, 2, None, 3), counter(5, 6, Some(0), 0)], WHOLE, 6);
         assert_eq!(rows, [[1, 5], [2, 5], [1, 6], [1, 5], [2, 5], [1, 6]]);
     }

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_go_either_way_and_limits_start_them_anew() {
+    fn lists_go_either_way_and_limits_start_them_again() {
         let list = |order| Sequence::List { values: vec![3, 1, 2], order, seed: 0 };
         assert_eq!(values(&list(ListOrder::Forward), 0, 4), [3, 1, 2, 3]);
         assert_eq!(values(&list(ListOrder::Backward), 0, 4), [2, 1, 3, 2]);

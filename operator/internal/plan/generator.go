@@ -201,7 +201,7 @@ func (p checker) punts(spec *spatev1.TrafficGeneratorSpec, at *field.Path, taken
 			continue
 		}
 		if port.Attachment.Loopback != nil || port.Attachment.Discard != nil {
-			p.Add(spatev1.ReasonInvalidSpec, at, "nobody else sends to a loopback or discard port; leave it out, or attach the port to a network")
+			p.Add(spatev1.ReasonInvalidSpec, at, "no other station sends to a loopback or discard port; leave it out, or attach the port to a network")
 		}
 		if by := taken[port.Punt.Interface]; by != "" {
 			p.Add(spatev1.ReasonInvalidSpec, at.Child("interface"), "%q is taken: %s; choose another name", port.Punt.Interface, by)

@@ -49,7 +49,7 @@ type Template struct {
 	Image       string
 	PullPolicy  corev1.PullPolicy
 	Attachments Attachments
-	// Architecture is that of the image, as Go and nodes name it.
+	// Architecture is the operator's, which engine images are built for, too, as Go and nodes name it.
 	Architecture string
 }
 

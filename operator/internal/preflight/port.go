@@ -158,7 +158,7 @@ func timestampsNotByDevice(f facts) (found []finding) {
 			found = append(found, warning(name, "the engine was started with time stamps of the CPU",
 				"let the runs that use the generator end: its pods are then replaced"))
 		case p.TimestampBoundNs == 0:
-			found = append(found, warning(name, "the device's clock is not known: it does not count, or is read anew after a step",
+			found = append(found, warning(name, "the device's clock is not known: it does not count, or is read again after a step",
 				"look at the engine's log; if this stays, set spec.ports[].receiveTimestamps of the port to CPU"))
 		default:
 			found = append(found, ok(name, fmt.Sprintf("the device stamps packets (driver %s)", p.Driver)))

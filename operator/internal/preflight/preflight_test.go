@@ -310,7 +310,7 @@ func TestADriverWithoutTimeStampsIsFoundWhereThePortIsToHaveThem(t *testing.T) {
 		"an engine from before": {&enginev1.PortInfo{Driver: "mlx5_pci", ReceiveTimestamps: enginev1.ReceiveTimestamps_RECEIVE_TIMESTAMPS_CPU, OffersTimestamps: true},
 			"TimestampsNotByDevice | east | Warning | the engine was started with time stamps of the CPU", "pods are then replaced"},
 		"a clock that stands": {&enginev1.PortInfo{Driver: "mlx5_pci", ReceiveTimestamps: enginev1.ReceiveTimestamps_RECEIVE_TIMESTAMPS_DEVICE, OffersTimestamps: true},
-			"TimestampsNotByDevice | east | Warning | the device's clock is not known: it does not count, or is read anew after a step", "the engine's log"},
+			"TimestampsNotByDevice | east | Warning | the device's clock is not known: it does not count, or is read again after a step", "the engine's log"},
 		"an older engine": {&enginev1.PortInfo{Driver: "mlx5_pci"},
 			"TimestampsNotByDevice | east | Unknown | the engine is of an older release, which reports no time stamps", ""},
 		"a device that stamps packets": {&enginev1.PortInfo{Driver: "mlx5_pci", ReceiveTimestamps: enginev1.ReceiveTimestamps_RECEIVE_TIMESTAMPS_DEVICE, OffersTimestamps: true, TimestampBoundNs: 420},

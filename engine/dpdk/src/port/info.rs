@@ -44,7 +44,7 @@ impl Info {
     pub(super) fn read(id: u16, device: &Device) -> Result<Self, Error> {
         let mut raw = std::mem::MaybeUninit::<sys::spate_port_info>::zeroed();
         // SAFETY: the pointer is valid for the call.
-        unsafe { call(&format!("asking for {}", describe(device)), || sys::spate_port_info(id, raw.as_mut_ptr()))? };
+        unsafe { call(&format!("reading the properties of {}", describe(device)), || sys::spate_port_info(id, raw.as_mut_ptr()))? };
         // SAFETY: zeroed, then filled in; it is all integers.
         let raw = unsafe { raw.assume_init() };
         // SAFETY: the shim ends the string.

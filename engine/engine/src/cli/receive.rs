@@ -113,7 +113,7 @@ impl Receive {
                 }
                 // The reader may have closed the pipe.
                 if std::io::stdout().write_all(text.as_bytes()).is_err() {
-                    held.run().stop("nobody reads what is printed");
+                    held.run().stop("no reader is left of what is printed");
                     return Ok(());
                 }
                 last = now;

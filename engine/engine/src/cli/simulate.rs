@@ -162,7 +162,7 @@ fn nothing(plan: &Plan) -> &'static str {
     let clients = || templates().filter(|template| !template.client_port.is_empty());
     match (plan.streams.is_empty() && clients().next().is_none(), plan.streams.iter().any(sends)) {
         (true, _) if templates().next().is_some() => {
-            ": its templates have servers only, which nobody asks in a simulation; give one clients as well (client_port)"
+            ": its templates have servers only, which no client requests in a simulation; give one clients as well (client_port)"
         }
         (true, _) => ": it has no streams and no templates, which are what sends",
         (false, false) if clients().all(|template| template.paused) => ": all that it would send is paused or disabled",

@@ -110,7 +110,7 @@ fn inside_refused() {
     for (port, interface, message) in [
         ("east", "sp1", "punt to interface sp1: it cannot be made: "),
         ("east", "sp1", "NET_ADMIN, and no interface may have that name yet"),
-        ("loop", "bgp", "this is a software port, which nobody else sends to"),
+        ("loop", "bgp", "this is a software port, which no other station sends to"),
     ] {
         let refused = datapath.join(vec![(port.into(), punt(interface, "arp"))]).unwrap_err();
         let OpenError::Config { field, problem } = refused else { panic!("{refused}") };

@@ -253,7 +253,7 @@ fn a_chain_goes_through_a_replay_with_exact_counts_and_times() {
 }
 
 #[test]
-fn a_long_file_is_read_anew_whenever_its_chain_comes_to_it() {
+fn a_long_file_is_read_again_whenever_its_chain_comes_to_it() {
     let _turn = turn();
     let datapath = open(&[("a", PortDevice::Loopback)], 2, PollMode::Adaptive);
     let file = Temporary::new("chained", 9000, 20_000, 1000);

@@ -391,8 +391,8 @@ impl Stack {
             }
             return self.receive_any(port, frame, false);
         }
-        if flow.is_out_of_window(s) {
-            return self.receive_out_of_window(port, index, frame, *s);
+        if flow.has_unacceptable_ack(s) {
+            return self.receive_unacceptable_ack(port, index, frame, *s);
         }
         if self.looks_into {
             self.input_with_reader(index, port, *s, ecn);
@@ -419,7 +419,7 @@ impl Stack {
     }
 
     #[cold]
-    fn receive_out_of_window(&mut self, port: usize, index: u32, frame: &[u8], s: Segment<'_>) -> Received {
+    fn receive_unacceptable_ack(&mut self, port: usize, index: u32, frame: &[u8], s: Segment<'_>) -> Received {
         let side = usize::from(self.flows[index].side);
         self.sides[side].counters.received(self.now.ns);
         self.sides[side].counters.one(Count::AcksOfUnsent);

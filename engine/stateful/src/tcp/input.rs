@@ -259,7 +259,7 @@ impl Flow {
     /// Whether a segment is of another connection between these two, of which we know nothing: it is answered with RST (RFC
     /// 9293 sections 3.10.7.3 and 3.10.7.4).
     #[inline(always)]
-    pub fn is_out_of_window(&self, s: &Segment<'_>) -> bool {
+    pub fn has_unacceptable_ack(&self, s: &Segment<'_>) -> bool {
         matches!(self.state, State::SynSent | State::SynReceived)
             && s.has(flag::ACK)
             && !s.has(flag::RST)

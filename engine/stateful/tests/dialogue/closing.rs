@@ -106,7 +106,7 @@ fn data_still_comes_after_we_have_closed() {
 }
 
 #[test]
-fn a_repeated_fin_is_acknowledged_and_time_wait_begins_anew() {
+fn a_repeated_fin_is_acknowledged_and_time_wait_begins_again() {
     let mut peer = closing_client();
     peer.send(segment(FIN | ACK).ack(2));
     peer.expect_segment(ACK, 2, 2, 0);

@@ -102,7 +102,7 @@ fn in_short_round_trips_cubic_grows_as_reno_would() {
 }
 
 #[test]
-fn after_a_pause_it_starts_anew() {
+fn after_a_pause_it_starts_again() {
     // RFC 5681 section 4.1.
     let program = vec![
         Instruction::Connect,

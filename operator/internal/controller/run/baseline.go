@@ -33,7 +33,7 @@ func (s *scope) findBaseline(ctx context.Context) (found bool, again time.Durati
 	err = s.r.Client.Get(ctx, client.ObjectKey{Namespace: s.run.Namespace, Name: string(ref.Name)}, baseline)
 	switch {
 	case apierrors.IsNotFound(err):
-		again, err = s.wait(spatev1.ReasonReferenceNotFound, fmt.Sprintf("spec.baselineRef: TrafficRun %q does not exist in namespace %s; create this run anew with the name of a run that has ended",
+		again, err = s.wait(spatev1.ReasonReferenceNotFound, fmt.Sprintf("spec.baselineRef: TrafficRun %q does not exist in namespace %s; create this run again with the name of a run that has ended",
 			ref.Name, s.run.Namespace), pause)
 		return false, again, err
 	case err != nil:
@@ -52,7 +52,7 @@ func (s *scope) findBaseline(ctx context.Context) (found bool, again time.Durati
 
 // withoutBaseline ends a run that cannot be compared with its baseline.
 func (s *scope) withoutBaseline(why string) {
-	s.invalid(spatev1.ReasonBaselineUnusable, fmt.Sprintf("spec.baselineRef: TrafficRun %q is no baseline: %s; create this run anew with the name of a run with Valid=True and without lost pods",
+	s.invalid(spatev1.ReasonBaselineUnusable, fmt.Sprintf("spec.baselineRef: TrafficRun %q is no baseline: %s; create this run again with the name of a run with Valid=True and without lost pods",
 		s.run.Spec.BaselineRef.Name, why), "")
 }
 

@@ -53,7 +53,7 @@ func TestARunAwaitsItsBaselineAndKeepsItsResult(t *testing.T) {
 	const poll = 5 * time.Second
 	l := newLab(t, append(generator("g", true), profileAt("p", "1kpps", threshold(`result.streams["a"].rx >= baseline.streams["a"].rx`), countedOnArrival, tolerates("100%")))...)
 	l.run("r", "p", comparedWith("before"))
-	l.waits("r", spatev1.ReasonReferenceNotFound, `spec.baselineRef: TrafficRun "before" does not exist in namespace n; create this run anew`, poll)
+	l.waits("r", spatev1.ReasonReferenceNotFound, `spec.baselineRef: TrafficRun "before" does not exist in namespace n; create this run again`, poll)
 	l.run("before", "p")
 	l.waits("r", spatev1.ReasonBaselineNotComplete, `spec.baselineRef: TrafficRun "before" has not ended`, poll)
 	l.hasEnded("before") // a run that has failed is compared with, too
@@ -92,7 +92,7 @@ func TestARunAwaitsItsBaselineAndKeepsItsResult(t *testing.T) {
 }
 
 func TestARunEndsThatCannotBeComparedWithItsBaseline(t *testing.T) {
-	const remedy = "; create this run anew with the name of a run with Valid=True and without lost pods"
+	const remedy = "; create this run again with the name of a run with Valid=True and without lost pods"
 	for name, c := range map[string]struct {
 		expression, reason, message string
 		change                      func(*spatev1.TrafficRun)

@@ -28,7 +28,7 @@ import (
 	"spate.dev/operator/internal/plugin/plugintest"
 )
 
-var update = flag.Bool("update", false, "write the files of testdata anew")
+var update = flag.Bool("update", false, "write the files of testdata again")
 
 // noon is when the run started. Times are printed in the zone of the terminal.
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.Local)
@@ -106,7 +106,7 @@ func same(t *testing.T, name, text string) {
 		t.Fatal(err)
 	}
 	if text != string(want) {
-		t.Errorf("%s: go test ./internal/plugin/receive -update writes it anew; got\n%s\nwant\n%s", path, text, want)
+		t.Errorf("%s: go test ./internal/plugin/receive -update writes it again; got\n%s\nwant\n%s", path, text, want)
 	}
 }
 
@@ -246,7 +246,7 @@ func TestTimesSinceAReadingAreThoseMeasuredAfterIt(t *testing.T) {
 		t.Errorf("nothing was measured: %+v", got)
 	}
 	if got := since(momentsOf(1, 2, 3), momentsOf(9)); got.count != 1 || got.mean != 9 {
-		t.Errorf("the engine counts anew: %+v", got)
+		t.Errorf("the engine counts again: %+v", got)
 	}
 	if got := since(nil, nil); !math.IsNaN(got.count) {
 		t.Errorf("an engine that does not report it: %+v", got)

@@ -22,7 +22,7 @@ import (
 	"spate.dev/operator/internal/plugin/plugintest"
 )
 
-var update = flag.Bool("update", false, "write the screens of testdata anew")
+var update = flag.Bool("update", false, "write the screens of testdata again")
 
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
@@ -145,6 +145,6 @@ func same(t *testing.T, name, text string) {
 		t.Fatal(err)
 	}
 	if text != string(want) {
-		t.Errorf("%s: go test ./internal/plugin/top -update writes it anew; got\n%s\nwant\n%s", path, text, want)
+		t.Errorf("%s: go test ./internal/plugin/top -update writes it again; got\n%s\nwant\n%s", path, text, want)
 	}
 }

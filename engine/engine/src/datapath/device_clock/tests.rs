@@ -135,7 +135,7 @@ fn a_counter_that_begins_again_at_0_goes_on() {
 }
 
 #[test]
-fn a_counter_that_was_reset_is_measured_anew_and_says_how_far_it_was_off() {
+fn a_counter_that_was_reset_is_measured_again_and_says_how_far_it_was_off() {
     let clock = followed(&Counter::new(1 << 40, 1e9));
     let reset = Counter::new(0, 1e9);
     let next = (MAX_READINGS as u64 + 1) * REFRESH_NS;

@@ -194,7 +194,7 @@ fn refuse_conflicts(context: &Context<'_>, spec: &RunSpec, present: &[Arc<Run>])
         let config = &context.ports[port.0].config;
         if matches!(config.device, PortDevice::Loopback | PortDevice::Null | PortDevice::NetNull) {
             let problem = format!(
-                "{} is a software port, which nobody else sends to: reflect on a NIC or a kernel interface",
+                "{} is a software port, which no other station sends to: reflect on a NIC or a kernel interface",
                 config.name
             );
             return Err(wrong(field, problem));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a plan asks of ports and memory: what is refused, and what is warned of.
+//! Demand of a plan on ports and memory: refusals and warnings.
 use super::super::rate::LineRate;
 use super::super::{Checked, Site, Violation, Violations, load};
 use crate::index::{PortIndex, StreamIndex, TemplateIndex};

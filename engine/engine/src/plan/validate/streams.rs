@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is wrong with the streams of a plan.
+//! Checks of a plan's streams.
 use super::super::limits::MAX_NAME_CHARS;
 use super::super::rate::{self, FrameBytes};
 use super::super::site::{SIMULATED, fits};
@@ -10,7 +10,7 @@ use spate_stateful::FieldPath;
 use std::collections::HashMap;
 
 /// Streams of a plan: a packet's trailer has 16 bits for the stream's number.
-const MOST_STREAMS: usize = 1 << 16;
+const MAX_STREAMS: usize = 1 << 16;
 /// Maximum number of prebuilt packets of a stream.
 pub const MAX_CACHED: u32 = 10_000;
 
@@ -19,9 +19,9 @@ pub(super) fn streams(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<C
     if plan.streams.is_empty() && !others {
         wrong.add("streams", "none; a plan needs at least one, or a template, reflector or receiver");
     }
-    if plan.streams.len() > MOST_STREAMS {
+    if plan.streams.len() > MAX_STREAMS {
         let problem =
-            format!("{} of them; must be at most {MOST_STREAMS}: divide them over several plans", plan.streams.len());
+            format!("{} of them; must be at most {MAX_STREAMS}: divide them over several plans", plan.streams.len());
         wrong.add("streams", problem);
     }
     let mut names = HashMap::new();

@@ -314,8 +314,8 @@ fn another_rate_of_connections_takes_effect_at_its_instant_although_workers_rest
             )
         });
         run.to(SECOND);
-        let anew: Vec<_> = [0, 4, 8].into_iter().chain(10..20).map(|quarter| quarter * MS / 4).collect();
-        assert_eq!(run.times(), anew, "{workers} workers");
+        let expected: Vec<_> = [0, 4, 8].into_iter().chain(10..20).map(|quarter| quarter * MS / 4).collect();
+        assert_eq!(run.times(), expected, "{workers} workers");
         run.assert_complete(13);
     }
 }
