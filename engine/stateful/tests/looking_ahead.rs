@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where frames have their addresses and ports is known without reading them: what is fetched ahead is what will be needed.
+mod net;
+
+use std::sync::Arc;
+
+use net::{LINKS, SERVER_PORT, START, request_response, scenario};
 use proptest::prelude::*;
 use spate_net::fast::{self, V4, V6};
 use spate_stateful::{
-    Address, OffloadRequest,
+    Address, Hints, OffloadRequest, Prefetched, Protocol, Received, Stack,
     packet::{Content, Endpoints, LowerHeaders, Options, Packet, SegmentHeader, TCP_HEADER, UDP_HEADER},
 };
 
@@ -45,5 +50,28 @@ proptest! {
         let ends = fast::ends::<V6>(&frame).or_else(|| ends_v4().filter(|_| !v6));
         prop_assert_eq!(ends, Some((packet.source, packet.destination, ports, protocol)));
         prop_assert!((0..54).all(|len| fast::ends::<V6>(&frame[..len.min(frame.len())]).is_none()));
+    }
+}
+
+/// Frames of IPv6 are not looked ahead where all flows are over IPv4.
+#[test]
+fn a_frame_of_a_family_that_no_flow_has_is_foreign() {
+    let (client, server, payloads) = request_response(10, 10);
+    let mut stack = Stack::new(Arc::new(scenario(Protocol::Tcp, client, server, payloads)), &LINKS, 1, START);
+    let address = |last: u128| Address(0x2001_0db8 << 96 | last);
+    for udp in [false, true] {
+        let mut macs = [2; 12];
+        macs[..6].copy_from_slice(&LINKS[SERVER_PORT].mac);
+        let below = LowerHeaders { macs, ..below(Endpoints::of(address(1), address(2))) };
+        let mut frame = vec![0; below.len() + if udp { UDP_HEADER } else { TCP_HEADER }];
+        if udp {
+            below.write_udp(&mut frame, (1024, 80), 0, 0);
+        } else {
+            below.write_tcp(&mut frame, &head((1024, 80)), &Options::default(), (0, 0));
+        }
+        let mut found = [Prefetched::default()];
+        stack.look_ahead([&frame[..]].into_iter(), &mut found);
+        let hints = Hints { ahead: Some(&found[0]), ..Hints::default() };
+        assert_eq!(stack.receive_hinted(SERVER_PORT, &frame, hints, START), Received::Foreign, "udp: {udp}");
     }
 }

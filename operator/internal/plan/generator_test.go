@@ -205,7 +205,7 @@ func TestPunts(t *testing.T) {
 		"two of one name":   {func(east, _ *spatev1.GeneratorPort) { east.Punt.Interface = "b" }, `spec.ports[1].punt.interface: "b" is taken: the punt of port east makes it; choose another name`},
 		"a port's name":     {func(east, _ *spatev1.GeneratorPort) { east.Punt.Interface = "west" }, `spec.ports[0].punt.interface: "west" is taken: port west has it in the pod`},
 		"on a discard port": {func(east, _ *spatev1.GeneratorPort) { east.Attachment.Discard = &spatev1.DiscardAttachment{} }, "spec.ports[0].punt: no other station sends to a loopback or discard port"},
-		"on a loopback":     {func(_, west *spatev1.GeneratorPort) { west.Attachment.Loopback = &spatev1.LoopbackAttachment{} }, "spec.ports[1].punt: nobody else sends"},
+		"on a loopback":     {func(_, west *spatev1.GeneratorPort) { west.Attachment.Loopback = &spatev1.LoopbackAttachment{} }, "spec.ports[1].punt: no other station sends"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ports := []spatev1.GeneratorPort{

@@ -215,7 +215,11 @@ impl Stack {
     fn hash_of(&self, tuple: &Tuple, udp: bool, hints: Hints<'_>) -> u32 {
         let keys = &self.secrets.hash;
         let hash = hints.ahead.map_or_else(|| Key::of(tuple, udp, keys).hash(keys), |ahead| ahead.hash);
-        debug_assert_eq!(hash, Key::of(tuple, udp, keys).hash(keys), "of another frame");
+        // Where no flow is over IPv6, `look_ahead` does not read such frames: with any hash none has a flow.
+        debug_assert!(
+            hash == Key::of(tuple, udp, keys).hash(keys) || tuple.local.is_v6() && self.uppers.is_empty(),
+            "of another frame"
+        );
         hash
     }
 
