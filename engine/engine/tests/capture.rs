@@ -49,7 +49,7 @@ async fn start(client: &mut EngineClient<Channel>) {
         streams: vec![stream(1, 53), stream(2, 80)],
         ..Default::default()
     };
-    prepare(client, &plan).await;
+    prepare(client, &plan).await.unwrap();
     let now = client.get_info(GetInfoRequest {}).await.unwrap().into_inner().now_ns;
     client
         .start(StartRequest { run_id: "r".into(), at_ns: now + 50_000_000, ..StartRequest::default() })

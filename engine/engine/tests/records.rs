@@ -149,12 +149,12 @@ async fn records_are_delivered_until_the_run_has_ended() {
     let (_engine, mut client) = Engine::serve(&socket, "l").await;
     let mut observer = ObserverClient::new(channel(&socket).await);
     let request = |run_id: &str| WatchRecordsRequest { run_id: run_id.into() };
-    prepare(&mut client, &beside(plan(None), "none")).await;
+    prepare(&mut client, &beside(plan(None), "none")).await.unwrap();
     let refused = observer.watch_records(request("none")).await.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition);
     assert!(refused.message().contains("spec.records"), "{refused}");
 
-    prepare(&mut client, &plan(every(""))).await;
+    prepare(&mut client, &plan(every(""))).await.unwrap();
     let refused = observer.watch_records(request("")).await.unwrap_err();
     assert!(refused.message().contains("must be one of none, r"), "{refused}");
     let mut answers = observer.watch_records(request("r")).await.unwrap().into_inner();
@@ -186,7 +186,7 @@ async fn records_that_nobody_reads_and_no_file_keeps_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("spate.sock");
     let (_engine, mut client) = Engine::serve(&socket, "l").await;
-    prepare(&mut client, &plan(every(""))).await;
+    prepare(&mut client, &plan(every(""))).await.unwrap();
     start(&mut client).await;
     let last = loop {
         let now = counted(&mut client).await;
@@ -209,7 +209,7 @@ async fn the_socket_of_records_is_its_owners_and_controls_nothing() {
     // It would go on for ever if watching renewed the lease.
     let mut endless = plan(every(""));
     (endless.timing.as_mut().unwrap().duration_ns, endless.lease_ns) = (0, 1_500_000_000);
-    prepare(&mut client, &endless).await;
+    prepare(&mut client, &endless).await.unwrap();
     start(&mut client).await;
     let only = channel(&records).await;
     let mut not_here = EngineClient::new(only.clone());
@@ -265,7 +265,7 @@ async fn a_lease_is_renewed_by_calls_that_name_its_run_only() {
     let (_engine, mut client) = Engine::serve(&socket, "l").await;
     let mut endless = plan(None);
     (endless.timing.as_mut().unwrap().duration_ns, endless.lease_ns) = (0, 1_500_000_000);
-    prepare(&mut client, &endless).await;
+    prepare(&mut client, &endless).await.unwrap();
     let state = |info: contract::GetInfoResponse| info.runs[0].state();
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(
@@ -297,7 +297,7 @@ async fn callers_are_bounded() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("spate.sock");
     let (_engine, mut client) = Engine::serve(&socket, "l").await;
-    prepare(&mut client, &plan(every(""))).await;
+    prepare(&mut client, &plan(every(""))).await.unwrap();
     let mut observer = ObserverClient::new(channel(&records_beside(&socket)).await);
     let mut there = Vec::new();
     for _ in 0..4 {
@@ -345,7 +345,7 @@ async fn the_command_prints_the_columns_of_files_and_ends_with_the_run_or_its_ca
     let (_engine, mut client) = Engine::serve(&socket, "l").await;
     let path = folder.path().join("out.parquet");
     let named = Plan { run: "web-1".into(), ..plan(every(path.to_str().unwrap())) };
-    prepare(&mut client, &named).await;
+    prepare(&mut client, &named).await.unwrap();
     let unknown = records(&socket, &["--run", "x"]).wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&unknown.stderr);
     assert!(!unknown.status.success() && said.contains("run \"x\" is not known"), "{said}");
@@ -424,7 +424,7 @@ async fn control_and_readers_keep_off_the_cpus_of_workers_if_there_are_others() 
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("spate.sock");
     let (engine, mut client) = Engine::serve(&socket, "l").await;
-    prepare(&mut client, &plan(every(""))).await;
+    prepare(&mut client, &plan(every(""))).await.unwrap();
     let mut reader = records(&socket, &["--until-eof"]);
     watches(&mut reader);
     let (workers, control) = cpus(engine.id());
@@ -445,7 +445,7 @@ async fn what_a_reader_is_too_slow_for_is_reported() {
     let mut many = plan(every(""));
     many.timing.as_mut().unwrap().duration_ns = 2_000_000_000;
     many.stateful.as_mut().unwrap().templates[0].flows_per_second = Some(Ratio { numerator: 25_000, denominator: 1 });
-    prepare(&mut client, &many).await;
+    prepare(&mut client, &many).await.unwrap();
     let mut reads_late: Vec<Child> = (0..4).map(|_| records(&socket, &[])).collect();
     reads_late.iter_mut().for_each(watches);
     start(&mut client).await;

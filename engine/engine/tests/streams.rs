@@ -3,26 +3,21 @@
 mod serving;
 
 use contract::engine_client::EngineClient;
-use contract::prepare_request::Part;
 use contract::stream::Transmit;
 use contract::{
-    Bursts, GetInfoRequest, Measure, Packet, Plan, PrepareHeader, PrepareRequest, Rate, Ratio, RunState, StartRequest,
-    Stream, Timing, WatchStatsRequest, WatchStatsResponse, rate,
+    Bursts, GetInfoRequest, Measure, Packet, Plan, Rate, Ratio, RunState, StartRequest, Stream, Timing,
+    WatchStatsRequest, WatchStatsResponse, rate,
 };
 use prost::Message;
-use prost::bytes::Bytes;
-use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use tonic::Code;
 use tonic::transport::Channel;
-use tonic::{Code, Status};
 
-use serving::{ENGINE, Engine};
+use serving::{ENGINE, Engine, prepare};
 
 const STREAMS: usize = 65_536;
-/// The contract's maximum size of a chunk of a plan.
-const CHUNK: usize = 1 << 20;
 /// An engine takes at most this beside the memory that it has without a run.
 const MAX_MEMORY_KIB: u64 = 512 << 10;
 
@@ -67,19 +62,6 @@ fn plan(streams: usize) -> Plan {
         streams: (0..streams).map(stream).collect(),
         ..Plan::default()
     }
-}
-
-/// Sends a plan in chunks.
-async fn prepare(client: &mut EngineClient<Channel>, plan: &Plan) -> Result<(), Status> {
-    let bytes: Bytes = plan.encode_to_vec().into();
-    let digest = Sha256::digest(&bytes).to_vec().into();
-    let header = PrepareHeader { run_id: plan.run_id.clone(), total_bytes: bytes.len() as u64, digest };
-    let chunks = (0..bytes.len()).step_by(CHUNK).map(|at| bytes.slice(at..bytes.len().min(at + CHUNK)));
-    let parts: Vec<_> = std::iter::once(Part::Header(header))
-        .chain(chunks.map(Part::Chunk))
-        .map(|part| PrepareRequest { part: Some(part) })
-        .collect();
-    client.prepare(tokio_stream::iter(parts)).await.map(|_| ())
 }
 
 async fn counters(client: &mut EngineClient<Channel>) -> WatchStatsResponse {

@@ -107,7 +107,7 @@ fn every_packet_in_gtpu_has_the_teid_of_its_client() {
     let mut seen = BTreeMap::new();
     for frame in simulated("gtpu", ends) {
         let word = |at: usize| u32::from_be_bytes(frame[at..at + 4].try_into().unwrap());
-        // IPv4 and UDP between ports of which the second is GTP-U's; a G-PDU with a container, whose type and QFI follow.
+        // IPv4 and UDP to GTP-U's port; a G-PDU with a container, followed by its type and QFI.
         assert_eq!((word(12) >> 16, frame[14], frame[23]), (0x0800, 0x45, 17));
         assert_eq!((word(36) >> 16, word(42) >> 16), (2152, 0x34ff));
         assert_eq!(word(42) & 0xffff, frame.len() as u32 - 50);

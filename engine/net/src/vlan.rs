@@ -73,7 +73,7 @@ impl Tags {
         Some(all)
     }
 
-    /// The tags of a frame; none if it has more than [`Tags::MAX`]. A frame whose only tag is a customer's with a priority alone is
+    /// The tags of a frame; none if it has more than [`Tags::MAX`]. A frame with one tag, a customer's with a priority alone, is
     /// untagged (IEEE 802.1Q).
     #[inline]
     pub fn of(frame: &[u8]) -> Option<Self> {

@@ -44,7 +44,11 @@ impl Info {
     pub(super) fn read(id: u16, device: &Device) -> Result<Self, Error> {
         let mut raw = std::mem::MaybeUninit::<sys::spate_port_info>::zeroed();
         // SAFETY: the pointer is valid for the call.
-        unsafe { call(&format!("reading the properties of {}", describe(device)), || sys::spate_port_info(id, raw.as_mut_ptr()))? };
+        unsafe {
+            call(&format!("reading the properties of {}", describe(device)), || {
+                sys::spate_port_info(id, raw.as_mut_ptr())
+            })?
+        };
         // SAFETY: zeroed, then filled in; it is all integers.
         let raw = unsafe { raw.assume_init() };
         // SAFETY: the shim ends the string.
@@ -59,7 +63,7 @@ impl Info {
         };
         let mut mac = raw.mac;
         if matches!(device, Device::Tap(_)) {
-            // The driver's is that of the kernel's interface, whose peer this is.
+            // The driver reports the MAC of the kernel's interface, and this port is the peer of that interface.
             mac[5] ^= 1;
         }
         let max_rx = match device {

@@ -37,7 +37,7 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// Whether its device can be given an address, and receives for it. A tap's is that of the kernel's interface, whose peer the port is.
+    /// Whether its device can be given an address, and receives for it. The address of a tap is that of the kernel's interface at its other end.
     pub(super) fn has_mac(&self) -> bool {
         matches!(self.device, Device::Pci(_) | Device::Kernel(_) | Device::Xdp(_) | Device::Bond(_))
     }

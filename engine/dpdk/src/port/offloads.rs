@@ -17,7 +17,7 @@ pub enum UseOffloads {
 /// What a port's device does of the work on packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offloads {
-    /// Marks packets whose TCP checksum is right.
+    /// The device marks received packets that have a correct TCP checksum.
     pub rx_checksum: bool,
     /// Completes checksums of IPv4, TCP and UDP in all packets that are made for it.
     pub tx_checksum: bool,

@@ -41,7 +41,7 @@ impl RxQueue {
         self.inner.kernel.as_ref()
     }
 
-    /// Whether packets are marked whose TCP checksum is right.
+    /// Whether the device marks received packets that have a correct TCP checksum.
     #[inline]
     pub fn marks_checksums(&self) -> bool {
         self.inner.offloads.rx_checksum

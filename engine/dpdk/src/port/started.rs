@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ports whose queues are in use: link, counters, and what is set while they run.
+//! Started ports: link, counters, and settings that change while they run.
 use std::sync::Arc;
 
 use spate_dpdk_sys as sys;

@@ -7,7 +7,7 @@ mod updates;
 
 use super::status::Refusal;
 use super::watchdog::Watchdog;
-use crate::datapath::{Clock, Datapath, PortInfo, RunError};
+use crate::datapath::{Clock, Datapath, MAX_RUNS, PortInfo, RunError};
 use crate::index::PortIndex;
 use crate::plan::{Violations, validate};
 pub use facts::StreamFacts;
@@ -17,9 +17,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-/// Runs held at a time, ended ones included: their metrics and trailers must stay bounded.
-pub const MAX_RUNS: usize = 64;
 
 /// An open datapath and the runs on it.
 pub struct Engine {
@@ -230,7 +227,7 @@ pub(crate) mod tests {
         engine_at(None)
     }
 
-    /// An engine whose port has a line rate in bits a second.
+    /// An engine with a port of this line rate in bits per second.
     fn engine_at(line_rate_bps: Option<u64>) -> Engine {
         let loopback = PortConfig {
             name: "l".into(),

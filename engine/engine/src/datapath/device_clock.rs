@@ -187,7 +187,11 @@ impl DeviceClock {
                 return bound_ns;
             }
             // The counter was set, or a clock changed its rate by more than it may: former readings are not valid any more.
-            tracing::warn!(off_ns, bound_ns, "the clock of a device is not where it was expected: it is measured again");
+            tracing::warn!(
+                off_ns,
+                bound_ns,
+                "the clock of a device is not where it was expected: it is measured again"
+            );
             known.readings.clear();
             off_ns.saturating_add(reading.error_ns)
         });

@@ -54,7 +54,7 @@ pub use spate_stats::{
     Arrivals, Delays, Distribution, Moments, PhaseCounters, Silence, Span, StreamCounters, TagCounters,
 };
 pub use types::*;
-pub use worker::Direction;
+pub use worker::{Direction, MAX_RUNS};
 
 use tokio::sync::mpsc;
 
@@ -64,7 +64,7 @@ use monitor::{Monitor, Stamping};
 use open::{OpenPort, Opened, Placement};
 use prepare::LongPackets;
 use slow::{Moves, SlowPath};
-use worker::{Command, RUNS};
+use worker::Command;
 
 /// The open ports and their workers.
 pub struct Datapath {
@@ -175,8 +175,8 @@ impl Datapath {
             let problem = format!("{} is in use by another run here", spec.tag);
             return Err(PrepareError { field: "run_tag".into(), problem, exhausted: false });
         }
-        let Some(slot) = (0..RUNS).find(|slot| present.iter().all(|run| run.slot != *slot)) else {
-            let problem = format!("{RUNS} runs are held already: remove one");
+        let Some(slot) = (0..MAX_RUNS).find(|slot| present.iter().all(|run| run.slot != *slot)) else {
+            let problem = format!("{MAX_RUNS} runs are held already: remove one");
             return Err(PrepareError { field: "run_id".into(), problem, exhausted: true });
         };
         if let Some(stateful) = &mut spec.stateful

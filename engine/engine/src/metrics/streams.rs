@@ -34,12 +34,12 @@ impl Scrape {
             ("spate_stream_misdirected_packets", "Packets received on another port than expected", |c| c.misdirected),
             (
                 "spate_stream_sequence_too_high_packets",
-                "Packets whose sequence number was more than a window ahead of the expected one",
+                "Packets with a sequence number more than a window ahead of the expected one",
                 |c| c.sequence_too_high,
             ),
             (
                 "spate_stream_sequence_too_low_packets",
-                "Packets whose sequence number was behind all that is remembered; out of order too",
+                "Packets with a sequence number below the window; counted as out of order too",
                 |c| c.sequence_too_low,
             ),
         ];

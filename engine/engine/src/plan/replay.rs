@@ -86,7 +86,7 @@ fn check_excluded_fields(at: &FieldPath, stream: &Stream, wrong: &mut Violations
     if stream.cache > 0 {
         wrong.add(
             at.field("cache"),
-            "cannot be combined with replay, whose packets are those of its capture; leave it out",
+            "cannot be combined with replay, which sends the packets of its capture; leave it out",
         );
     }
 }

@@ -126,7 +126,7 @@ pub(super) fn fits(frame: &[u8], port: &PortFacts) -> Result<(), String> {
     let most = mtu as usize + Link::find(frame).map_or(HEADER, |link| link.end);
     if frame.len() > most {
         let (len, name) = (frame.len(), &port.name);
-        return Err(format!("{len} bytes; must be at most {most} on port {name}, whose MTU is {mtu}"));
+        return Err(format!("{len} bytes; must be at most {most} on port {name}, which has the MTU {mtu}"));
     }
     Ok(())
 }

@@ -4,10 +4,12 @@ use contract::engine_client::EngineClient;
 use contract::prepare_request::Part;
 use contract::{Plan, PrepareHeader, PrepareRequest};
 use prost::Message;
+use prost::bytes::Bytes;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
 pub const ENGINE: &str = env!("CARGO_BIN_EXE_spate-engine");
@@ -67,12 +69,19 @@ impl Drop for Engine {
     }
 }
 
-/// Prepares a plan in one chunk.
+/// The contract's maximum size of a chunk of a plan.
+const CHUNK: usize = 1 << 20;
+
+/// Prepares a plan.
 #[allow(dead_code, reason = "not every test runs a plan")]
-pub async fn prepare(client: &mut EngineClient<Channel>, plan: &Plan) {
-    let bytes = plan.encode_to_vec();
+pub async fn prepare(client: &mut EngineClient<Channel>, plan: &Plan) -> Result<(), Status> {
+    let bytes: Bytes = plan.encode_to_vec().into();
     let digest = Sha256::digest(&bytes).to_vec().into();
     let header = PrepareHeader { run_id: plan.run_id.clone(), total_bytes: bytes.len() as u64, digest };
-    let parts = [Part::Header(header), Part::Chunk(bytes.into())].map(|part| PrepareRequest { part: Some(part) });
-    client.prepare(tokio_stream::iter(parts)).await.unwrap();
+    let chunks = (0..bytes.len()).step_by(CHUNK).map(|at| bytes.slice(at..bytes.len().min(at + CHUNK)));
+    let parts: Vec<_> = std::iter::once(Part::Header(header))
+        .chain(chunks.map(Part::Chunk))
+        .map(|part| PrepareRequest { part: Some(part) })
+        .collect();
+    client.prepare(tokio_stream::iter(parts)).await.map(|_| ())
 }

@@ -62,7 +62,7 @@ pub struct Sources<'a> {
 /// How far a flow has come in its turn to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOutcome {
-    /// The flow has nothing more to send for now.
+    /// The flow has nothing to send until a segment arrives, a timer expires or its program continues.
     Done,
     /// The flow has more to send; others should have their turn.
     More,

@@ -2,7 +2,7 @@
 
 package report
 
-// This file answers: how is a chart drawn? As SVG without scripts, whose colors are those of the page's style. Texts are escaped.
+// This file answers: how is a chart drawn? As SVG without scripts, in the colors of the page's style. Texts are escaped.
 
 import (
 	"fmt"

@@ -69,7 +69,7 @@ func TestRowsOfADocumentAreRenewed(t *testing.T) {
 // notListed are drills of docs/scaling.md.
 var notListed = regexp.MustCompile("^none: .+ generators with .+ profiles, on simulated engines$")
 
-// A row whose drill has gone or has another name would stay in the table for ever.
+// The table would keep the row of a drill that was deleted or renamed.
 func TestTheDocumentHasTheDrillsThatThereAre(t *testing.T) {
 	const root = "../../../.."
 	text, err := os.ReadFile(filepath.Join(root, "docs/drills.md"))

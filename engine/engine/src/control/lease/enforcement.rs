@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs whose lease has expired are stopped.
+//! An expired lease stops its run.
 use crate::control::runs::Engine;
 use std::time::Duration;
 
 /// How often leases are looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Stops the runs of an engine whose lease has expired, for ever.
+/// Stops each run of an engine when its lease expires. Does not return.
 pub async fn enforce(engine: &Engine) {
     let mut looks = tokio::time::interval(POLL_INTERVAL);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -57,7 +57,9 @@ pub struct Punt {
 /// The interface of a punt: with the port's own address, so that it receives what is sent to the port.
 fn interface_for(punt: &Punt, port: &OpenPort) -> Result<Tap, String> {
     if !port.config.device.leads_outside() {
-        return Err("this is a software port, which no other station sends to: punt on a NIC or a kernel interface".into());
+        return Err(
+            "this is a software port, which no other station sends to: punt on a NIC or a kernel interface".into()
+        );
     }
     let room = SHORT_ROOM.min(port.port.max_frame_len()) - HEADER_BYTES;
     let tap = Tap::new(&punt.interface, port.port.mac(), room as u32);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use spate_stateful::{NextHops, arrivals::FlowSchedule, envelope::GatewayMac};
 use spate_stateless::Rate;
 
-/// Runs that an engine can hold.
-pub(in crate::datapath) const RUNS: usize = 64;
+/// Maximum number of runs that an engine holds, ended ones included: their metrics and trailers must stay bounded.
+pub const MAX_RUNS: usize = 64;
 
 /// Other rates for streams that are sent from one port, from an instant of the run on.
 #[derive(Clone, Debug)]

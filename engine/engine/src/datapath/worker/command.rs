@@ -15,7 +15,7 @@ use crate::datapath::{limit::Budget, run::clock::ClockChange};
 
 /// Commands that can be waiting.
 pub(in crate::datapath) const QUEUE: usize = 1024;
-/// An instruction about the run in a slot, which is below `RUNS`.
+/// An instruction about the run in a slot, which is below `MAX_RUNS`.
 pub(in crate::datapath) enum Command<D: Device = Dpdk> {
     /// Take a new run.
     Install(usize, Box<WorkerRun<D>>),

@@ -33,7 +33,8 @@ use rtrb::{Consumer, Producer};
 
 pub(super) use attachment::Attachment;
 pub(super) use by_tag::{ByTag, Tagged};
-pub(super) use change::{FlowRate, NewNextHops, RUNS, RateChange, SpeedChange};
+pub use change::MAX_RUNS;
+pub(super) use change::{FlowRate, NewNextHops, RateChange, SpeedChange};
 pub(super) use command::{Command, QUEUE, Reclaim};
 pub(super) use device::{Device, Time};
 pub(super) use dpdk::Dpdk;
@@ -149,7 +150,7 @@ impl<D: Device> Worker<D> {
             clock: parts.clock,
             commands: parts.commands,
             reclaim: parts.reclaim,
-            runs: (0..RUNS).map(|_| None).collect(),
+            runs: (0..MAX_RUNS).map(|_| None).collect(),
             reach: 0,
             active: Active::default(),
             tx: parts

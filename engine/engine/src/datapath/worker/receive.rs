@@ -219,7 +219,7 @@ fn offer<D: Device>(
     }
 }
 
-/// Offers a whole burst of a queue whose device stamps packets: each has arrived at its own instant, and is offered by itself. Returns the
+/// Offers a whole burst of a queue with time stamps of the device: each packet has arrived at its own instant, and is offered by itself. Returns the
 /// number of packets without a time stamp. It is a function of its own, so that bursts without time stamps pay nothing for it.
 #[inline(never)]
 fn offer_stamped<D: Device>(

@@ -6,7 +6,7 @@ use spate_stateful::Prefetched;
 use super::{Inlet, Packet, Sink};
 use crate::datapath::worker::{
     Device, Emulated, WorkerRun,
-    change::RUNS,
+    change::MAX_RUNS,
     device::Packets as _,
     flows::{Arrived, Demux},
 };
@@ -21,7 +21,7 @@ pub(in crate::datapath::worker) struct Flows {
 
 impl Flows {
     pub(super) fn new(inlet: &Inlet) -> Self {
-        Self { port: inlet.port, slots: Vec::with_capacity(RUNS) }
+        Self { port: inlet.port, slots: Vec::with_capacity(MAX_RUNS) }
     }
 
     /// Whether no run emulates applications on the port.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use spate_net::{Headers, Mark, reflect::Rules};
 
 use super::{After, Inlet, Packet, RunReceiver, Sink};
-use crate::datapath::worker::{Device, WorkerRun, change::RUNS};
+use crate::datapath::worker::{Device, WorkerRun, change::MAX_RUNS};
 
 /// In the tables of `Marks`: no such mark.
 const NO_STREAM: u32 = u32::MAX;
@@ -72,7 +72,7 @@ pub(in crate::datapath::worker) struct Foreign {
 
 impl Foreign {
     pub(super) fn new(inlet: &Inlet) -> Self {
-        Self { port: inlet.port, slots: Vec::with_capacity(RUNS) }
+        Self { port: inlet.port, slots: Vec::with_capacity(MAX_RUNS) }
     }
 
     /// Counts a packet where it has a mark of a run (true), else for the receivers of its port.

@@ -7,7 +7,7 @@ use spate_dpdk::BURST;
 use spate_net::{FCS_LEN, Headers, Mark, Trailer, reflect::reflect};
 
 use super::{After, Inlet, Marks, Sink};
-use crate::datapath::worker::{Device, WorkerRun, change::RUNS, device::Packets as _, outlet::Outlet};
+use crate::datapath::worker::{Device, WorkerRun, change::MAX_RUNS, device::Packets as _, outlet::Outlet};
 
 /// The reflectors of a port.
 pub(in crate::datapath::worker) struct Reflect {
@@ -31,7 +31,7 @@ struct Reflection {
 
 impl Reflect {
     pub(super) fn new(inlet: &Inlet) -> Self {
-        Self { port: inlet.port, slots: Vec::with_capacity(RUNS), reflection: None }
+        Self { port: inlet.port, slots: Vec::with_capacity(MAX_RUNS), reflection: None }
     }
 
     /// The run that sends packets back, if there is one now.

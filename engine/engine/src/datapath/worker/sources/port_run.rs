@@ -36,7 +36,7 @@ pub(in crate::datapath) struct SendStream {
     pub(in crate::datapath) index: usize,
 }
 
-/// Streams that follow each other in the run, and whose packets are all the same and fit into a piece: what sending one of
+/// Consecutive streams of the run. All packets of one are the same, and fit into a piece: what sending one of
 /// each of thousands needs, close together.
 #[derive(Debug)]
 pub(in crate::datapath) struct Copies {
