@@ -6,21 +6,19 @@ package test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/test/peak"
 )
 
-// peakMemory of the operator in KiB (proc_pid_status(5), VmHWM).
+// peakMemory of the operator in KiB; 0 if its process has ended.
 func (o *operator) peakMemory() (kib int) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", o.command.Process.Pid))
-	_, rest, _ := strings.Cut(string(text), "VmHWM:")
-	_, _ = fmt.Sscanf(rest, "%d", &kib)
-	return kib
+	bytes, _ := peak.Memory(o.command.Process.Pid)
+	return bytes >> 10
 }
 
 func TestAPlanBeyondTheOperatorsMemoryIsRefusedByField(t *testing.T) {

@@ -22,12 +22,13 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/test/peak"
 )
 
 const mebi = 1 << 20
 
-// peak returns the peak resident memory of this process since it was last reset (proc_pid_status(5), VmHWM).
-func peak(t *testing.T, forget bool) (bytes int) {
+// peakBytes returns the peak resident memory of this process since it was last reset.
+func peakBytes(t *testing.T, forget bool) (bytes int) {
 	t.Helper()
 	if forget {
 		debug.FreeOSMemory()
@@ -35,15 +36,11 @@ func peak(t *testing.T, forget bool) (bytes int) {
 			t.Skipf("the kernel forgets no peak: %v", err)
 		}
 	}
-	text, err := os.ReadFile("/proc/self/status")
+	bytes, err := peak.Memory(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(text), "VmHWM:")
-	if _, err := fmt.Sscanf(rest, "%d kB", &bytes); err != nil {
-		t.Fatal(err)
-	}
-	return bytes << 10
+	return bytes
 }
 
 func resolved(t *testing.T, spec string, data map[spatev1.DataReference][]byte) *plan.Resolved {
@@ -109,14 +106,14 @@ func TestLargePlansTakeLittleMemory(t *testing.T) {
 		"25 captures of 1 MiB":   {ofCaptures, data, 80 * mebi},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := peak(t, true)
+			before := peakBytes(t, true)
 			made := resolved(t, c.spec, c.data)
 			id := plan.Identity{RunID: "r", Tag: 1, Profile: "large", Namespace: "test"}
 			size := 0
 			if err := made.Write(counting{&size}, id); err != nil {
 				t.Fatal(err)
 			}
-			after := peak(t, false)
+			after := peakBytes(t, false)
 			t.Logf("plan of %d MiB: making it took %d MiB more than the %d MiB before", size/mebi, (after-before)/mebi, before/mebi)
 			if after-before > c.limit {
 				t.Errorf("it took more than %d MiB", c.limit/mebi)

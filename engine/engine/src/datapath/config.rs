@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the data path is opened with, and why it could not be.
-use spate_dpdk::{Memif, StampedBy, UseOffloads};
+use spate_dpdk::{Memif, Memory, StampedBy, UseOffloads};
 
 use super::clock::ClockError;
 use crate::index::PortIndex;
@@ -80,23 +80,6 @@ pub struct PortConfig {
     pub any_mac: bool,
     /// What stamps the packets that it receives, where they are measured.
     pub stamped_by: StampedBy,
-}
-
-/// Where packet memory comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
-    /// Hugepages; `page` asks for pages of that many bytes.
-    Huge {
-        /// How much, in bytes.
-        bytes: u64,
-        /// Page size in bytes; any if none.
-        page: Option<u64>,
-    },
-    /// Ordinary pages: for trying things, not for measurement.
-    Normal {
-        /// How much, in bytes.
-        bytes: u64,
-    },
 }
 
 /// What a worker does when nothing is due.

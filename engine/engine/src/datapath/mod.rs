@@ -35,7 +35,7 @@ pub use run::{
 pub use simulation::{RateStep, SimulatedPacket, Simulation, SimulationError, SimulationSpec};
 pub use slow::{AddressGuard, Hop, Link, LinkNeighbor, NoNextHop, NotPinged, Punt, Resolution, ResolutionGuard};
 pub use spate_dpdk::{
-    BondMember, CopyMode, Disturbance, LacpState, Memif, Offloads, Refusal, Segmentation, Spread, StampedBy,
+    BondMember, CopyMode, Disturbance, LacpState, Memif, Memory, Offloads, Refusal, Segmentation, Spread, StampedBy,
     UseOffloads,
 };
 use spate_dpdk::{RegisteredThread, RxQueue, on_own_lines};

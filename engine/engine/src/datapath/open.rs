@@ -14,7 +14,7 @@ use spate_dpdk::{
 };
 
 use super::{
-    Clock, Config, Memory, OpenError, PollMode, PortConfig, PortDevice,
+    Clock, Config, OpenError, PollMode, PortConfig, PortDevice,
     buffers::SHORT_ROOM,
     device_clock::DeviceClock,
     shared::{QueueShare, WorkerShare},
@@ -81,12 +81,8 @@ pub(super) fn open(config: Config, placement: Placement) -> Result<Opened, OpenE
     for (port, device) in config.ports.iter().zip(&devices) {
         device.check().map_err(|e| refused(&port.name, &e))?;
     }
-    let memory = match config.memory {
-        Memory::Huge { bytes, page } => spate_dpdk::Memory::Huge { bytes, page },
-        Memory::Normal { bytes } => spate_dpdk::Memory::Normal { bytes },
-    };
     let nodes = Nodes::of(&config, &groups);
-    let eal = Eal::init(memory, &devices, &config.control_cpus, &nodes.cpus(&config))
+    let eal = Eal::init(config.memory, &devices, &config.control_cpus, &nodes.cpus(&config))
         .map_err(|e| OpenError::System { context: "packet memory and devices".into(), message: e.to_string() })?;
     let clock = Clock::calibrate(config.clock_error);
 
