@@ -200,7 +200,7 @@ mod tests {
         for (trial, (numerator, denominator), ramp, sustained) in [(1, (1, 2), 500, 1000), (2, (1, 10), 100, 200)] {
             let request = StartTrialRequest {
                 warmup_ns: 200_000_000,
-                at_monotonic_ns: (engine.clock().mono_ns() + 500_000_000) as i64,
+                at_monotonic_ns: (engine.clock().mono_ns() + 1_000_000_000) as i64,
                 ..request(&engine, trial, (numerator, denominator), 0)
             };
             let held = engine.start_trial(&request).unwrap();
