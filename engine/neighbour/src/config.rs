@@ -29,6 +29,8 @@ pub struct Config {
     pub groups: Vec<Group>,
     /// VLAN identifier (802.1Q) of all it sends; frames of other VLANs and without one do not concern it.
     pub vlan: Option<u16>,
+    /// A program behind the port speaks OSPF and RIP on its link: their groups are received.
+    pub routing: bool,
 }
 
 /// Why a configuration is wrong.

@@ -57,7 +57,7 @@ pub(crate) struct Wanted {
     pub(crate) queries: bool,
     /// Frames of these EtherTypes, which are none of ARP, IPv4 and IPv6.
     pub(crate) ethertypes: Vec<u16>,
-    /// MACs of groups that such frames are for: a device may filter others.
+    /// MACs of groups that such frames, or those of programs behind the port, are for: a device may filter others.
     pub(crate) groups: Vec<Mac>,
 }
 

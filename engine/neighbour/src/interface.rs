@@ -1,16 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A port with addresses on its link: what reaches the protocols that it speaks and comes from them.
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::{
     Config, ConfigError, Interest, Mac, NeighborQuery, Neighbour, NextHop, NoRoute, Output, Ping, PingError, Range,
     TableFull, Target,
+    address::group_mac,
     frame::Frame,
     interest::Wanted,
     link::Link,
     message::Message,
     stations::{Protocols, Received, membership::Group},
 };
+
+/// Groups of all OSPF routers, of designated ones, and of all RIP routers (RFC 2328 and RFC 5340 appendix A.1, RFC 2453 section 4.5,
+/// RFC 2080). The program behind the port joins them by the kernel, which reports membership where hosts do.
+const ROUTING_GROUPS: [IpAddr; 6] = [
+    IpAddr::V4(Ipv4Addr::new(224, 0, 0, 5)),
+    IpAddr::V4(Ipv4Addr::new(224, 0, 0, 6)),
+    IpAddr::V4(Ipv4Addr::new(224, 0, 0, 9)),
+    IpAddr::V6(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 5)),
+    IpAddr::V6(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 6)),
+    IpAddr::V6(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 9)),
+];
 
 /// A port on its link.
 #[derive(Clone, Debug)]
@@ -38,6 +50,9 @@ impl Interface {
     /// Which frames to pass to `receive`.
     pub fn interest(&self) -> Interest {
         let mut wanted = Wanted::default();
+        if self.config().routing {
+            wanted.groups.extend(ROUTING_GROUPS.map(group_mac));
+        }
         self.protocols.iter().for_each(|protocol| protocol.interest(&mut wanted));
         self.link.interest(wanted)
     }

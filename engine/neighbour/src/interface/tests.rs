@@ -611,6 +611,19 @@ fn many_groups_are_reported_in_frames_that_fit_on_a_link() {
 }
 
 #[test]
+fn the_groups_of_routing_protocols_are_received_where_they_are_spoken() {
+    let macs = |routing| {
+        let config = Config { routing, ..config(&["198.18.0.1/24"], &[], None) };
+        Interface::new(EAST, config, 0).unwrap().interest().group_macs(30)
+    };
+    let all_nodes = [0x33, 0x33, 0, 0, 0, 1];
+    assert_eq!(macs(false), (vec![all_nodes], true));
+    let v4 = [5, 6, 9].map(|last| [1, 0, 0x5e, 0, 0, last]);
+    let v6 = [5, 6, 9].map(|last| [0x33, 0x33, 0, 0, 0, last]);
+    assert_eq!(macs(true), ([&[all_nodes][..], &v4, &v6].concat(), true));
+}
+
+#[test]
 fn groups_that_no_host_reports_are_refused() {
     for (groups, problem) in [
         (&["10.0.0.1"][..], "group 10.0.0.1 is no multicast address"),
