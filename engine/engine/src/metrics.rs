@@ -8,6 +8,7 @@ mod native;
 mod outage;
 mod ports;
 mod receivers;
+mod routing;
 mod runs;
 mod serve;
 mod streams;
@@ -138,6 +139,7 @@ impl Scrape {
         let sides_left = self.templates(encoder)?;
         self.template_outages(encoder)?;
         self.ports(encoder)?;
+        self.routing(encoder)?;
         self.workers(encoder)?;
         omitted(encoder, [("streams", streams_left), ("tags", tags_left), ("template_sides", sides_left)])
     }

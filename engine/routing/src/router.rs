@@ -13,7 +13,7 @@ use crate::Family;
 const MOST_SECRET_BYTES: usize = 80;
 
 /// A port as a router.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Router {
     /// The port's name.
     pub port: String,
@@ -38,7 +38,7 @@ pub struct Router {
 }
 
 /// A session of BGP-4 (RFC 4271).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bgp {
     /// Its name, which no other session of the port has.
     pub name: String,
@@ -67,7 +67,7 @@ pub struct Bgp {
 }
 
 /// A session of OSPF on the port's link.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ospf {
     /// Its name, which no other session of the port has.
     pub name: String,
@@ -88,7 +88,7 @@ pub struct Ospf {
 }
 
 /// A session of RIP on the port's link.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rip {
     /// Its name, which no other session of the port has.
     pub name: String,
@@ -105,7 +105,7 @@ pub struct Rip {
 }
 
 /// A session of BFD (RFC 5881) with a peer on the link.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bfd {
     /// Its name, which no other session of the port has.
     pub name: String,

@@ -10,6 +10,7 @@ var (
 	ofRun      = []string{"profile_namespace", "profile", "run"}
 	ofStream   = with(ofRun, "stream", "tx_port", "rx_port")
 	ofTemplate = with(ofRun, "template", "group", "role")
+	ofSession  = []string{"port", "protocol", "session"}
 )
 
 func with(labels []string, more ...string) []string {
@@ -42,6 +43,9 @@ var byName = []struct {
 	{"spate_port_device_counter", []string{"port", "counter"}},
 	{"spate_port_", []string{"port"}},
 	{"spate_queue_", []string{"port", "queue"}},
+	{"spate_routing_session_", ofSession},
+	{"spate_routing_routes", with(ofSession, "kind")},
+	{"spate_routing_updates", with(ofSession, "direction")},
 }
 
 // labelsOf returns the labels of a metric of engines; nil if they are not known.
@@ -62,6 +66,7 @@ var labels = []struct{ name, meaning string }{
 	{"controller", "controller of the operator"},
 	{"counter", "of a device: the name that its driver gives the counter; of a template: the name in its program"},
 	{"cpu", "CPU that the worker runs on"},
+	{"direction", "`sent` or `received`"},
 	{"dpdk_version", "version of DPDK"},
 	{"endpoint", "name of the port that is scraped"},
 	{"generator", "TrafficGenerator of the engine or the run"},
@@ -71,6 +76,7 @@ var labels = []struct{ name, meaning string }{
 	{"host", "address of the API server"},
 	{"instance", "address of the target"},
 	{"job", "the PodMonitor, `NAMESPACE/NAME`"},
+	{"kind", "`sent` or `received`: routes that neighbors have of the port, or the port of neighbors"},
 	{"le", "upper bound of a histogram's bucket"},
 	{"method", "of a call to an engine: the method of the contract; of a request to the API server: that of HTTP"},
 	{"name", "queue of a controller; lease of the leader"},
@@ -83,7 +89,7 @@ var labels = []struct{ name, meaning string }{
 	{"priority", "priority in a controller's queue"},
 	{"profile", "TrafficProfile of the run; the run's own name where its spec describes its traffic"},
 	{"profile_namespace", "namespace of the run and its profile"},
-	{"protocol", "protocol by which samples are sent: `remote-write` or `otlp`"},
+	{"protocol", "of a session: `bgp`, `ospf`, `rip` or `bfd`; of samples: by which they are sent, `remote-write` or `otlp`"},
 	{"quantile", "`0.5`, `0.9`, `0.95`, `0.99`, `0.999` or `0.9999`"},
 	{"queue", "queue of the port"},
 	{"reason", "a [reason](conditions.md): the first of a verdict, or what a run waits for"},
@@ -95,6 +101,7 @@ var labels = []struct{ name, meaning string }{
 	{"rx_port", "port at which the stream is received; empty for none"},
 	{"search", "TrafficSearch"},
 	{"search_namespace", "its namespace"},
+	{"session", "session of a routing protocol"},
 	{"side", "`lower` or `upper`"},
 	{"state", "`prepared`, `armed`, `warming_up`, `running`, `paused`, `draining`, `complete` or `stopped`"},
 	{"steering", "how packets of flows came to their worker: `rss`, `placed`, `handed_off` or `handoff_lost`"},

@@ -43,6 +43,14 @@ func (c *Client) Info(ctx context.Context) (*enginev1.GetInfoResponse, error) {
 	return info, explain(err)
 }
 
+// Configure sets the sessions of routing protocols of all ports. The same again changes nothing.
+func (c *Client) Configure(ctx context.Context, routing *enginev1.Routing) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := c.rpc.Configure(ctx, &enginev1.ConfigureRequest{Routing: routing})
+	return explain(err)
+}
+
 // Prepare sends a plan: its encoded bytes, in consecutive parts.
 func (c *Client) Prepare(ctx context.Context, runID string, parts ...[]byte) (*enginev1.PrepareResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)

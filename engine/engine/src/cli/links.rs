@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The options that make ports stations on their links: addresses, gateways, multicast groups, VLAN.
+use crate::control::routing::RouterPort;
 use crate::datapath::{Link, Punt};
 use anyhow::{Context, bail};
 use spate_dpdk::Tap;
@@ -28,6 +29,10 @@ pub struct Links {
     /// the kernel, which is made: such as east=bgp:"arp or tcp port 179". What the kernel sends on it leaves by the port.
     #[arg(long = "punt", value_name = "NAME=INTERFACE:FILTER")]
     punts: Vec<PortValue<PuntArgument>>,
+    /// A port is a router: BIRD speaks BGP, OSPF, RIP and BFD from the port's addresses by an interface of the kernel, which is made, such as
+    /// east=rt-east. Its sessions are set by the operator, or by --routing.
+    #[arg(long = "router", value_name = "NAME=INTERFACE")]
+    routers: Vec<PortValue<String>>,
 }
 
 /// Argument of --punt.
@@ -45,7 +50,7 @@ impl FromStr for PuntArgument {
             return Err("the filter is missing: name the packets that are to be punted, such as tcp port 179".into());
         }
         let filter = spate_dpdk::compile(filter).map_err(|e| format!("the filter is wrong {e}"))?;
-        Ok(Self(Punt { interface: interface.to_owned(), filter }))
+        Ok(Self(Punt::new(interface, filter)))
     }
 }
 
@@ -67,6 +72,11 @@ impl<T: FromStr<Err: std::fmt::Display>> FromStr for PortValue<T> {
 }
 
 impl Links {
+    /// The first port that is to be a router.
+    pub fn first_router(&self) -> Option<&str> {
+        self.routers.first().map(|router| router.port.as_str())
+    }
+
     /// By name of the port, for those that have an address, a group or a punt.
     pub fn by_port<'a>(&self, ports: impl Iterator<Item = &'a str>) -> anyhow::Result<Vec<(String, Link)>> {
         let ports: Vec<&str> = ports.collect();
@@ -106,12 +116,29 @@ impl Links {
         let mut interfaces = BTreeMap::new();
         for PortValue { port, value: PuntArgument(punt) } in &self.punts {
             known("punt", port)?;
-            let interface = &punt.interface;
-            if let Some(other) = interfaces.insert(interface.clone(), port) {
+            let interface = punt.interface();
+            if let Some(other) = interfaces.insert(interface.to_owned(), port) {
                 bail!("--punt {port}={interface}: port {other} punts to this interface already: choose another name");
             }
             if links.entry(port.clone()).or_default().punt.replace(punt.clone()).is_some() {
                 bail!("--punt {port}={interface}: the port has another punt already: join their filters with \"or\"");
+            }
+        }
+        for PortValue { port, value: interface } in &self.routers {
+            known("router", port)?;
+            Tap::check_name(interface).with_context(|| format!("--router {port}={interface}"))?;
+            if let Some(other) = interfaces.insert(interface.clone(), port) {
+                bail!("--router {port}={interface}: port {other} has this interface already: choose another name");
+            }
+            let Some(link) = links.get_mut(port).filter(|link| !link.config.addresses.is_empty()) else {
+                bail!("--router {port}={interface}: {}", no_address(port));
+            };
+            let router = Punt::of_router(interface, &link.config)?;
+            if let Some(other) = link.punt.replace(router) {
+                let other = other.interface();
+                bail!(
+                    "--router {port}={interface}: the port has interface {other} already: a port punts, or is one router"
+                );
             }
         }
         for (port, link) in &links {
@@ -119,6 +146,21 @@ impl Links {
         }
         Ok(links.into_iter().collect())
     }
+}
+
+/// Ports that are routers, and their interfaces in the kernel.
+pub fn routers(links: &[(String, Link)]) -> Vec<RouterPort> {
+    let router = |(name, link): &(String, Link)| {
+        let punt = link.punt.as_ref().filter(|punt| punt.is_of_router())?;
+        let gateways = [link.config.gateway_v4.map(IpAddr::V4), link.config.gateway_v6.map(IpAddr::V6)];
+        Some(RouterPort {
+            name: name.clone(),
+            interface: punt.interface().to_owned(),
+            addresses: link.config.addresses.clone(),
+            gateways: gateways.into_iter().flatten().collect(),
+        })
+    };
+    links.iter().filter_map(router).collect()
 }
 
 fn no_address(port: &str) -> String {
@@ -151,13 +193,18 @@ mod tests {
             "--vlan=east=100",
             "--address=west=10.0.0.1/8",
             "--punt=west=bgp:tcp port 179 and host 10.0.0.2",
+            "--router=east=rt-east",
         ])
         .unwrap();
         assert_eq!(all.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["east", "west"]);
         let east = &all[0].1.config;
         assert_eq!((east.addresses.len(), east.gateway_v4.is_some(), east.vlan), (2, true, Some(100)));
-        let punts: Vec<_> = all.iter().map(|(_, link)| link.punt.as_ref().map(|p| p.interface.as_str())).collect();
-        assert_eq!(punts, [None, Some("bgp")]);
+        let punts: Vec<_> = all.iter().map(|(_, link)| link.punt.as_ref().map(Punt::interface)).collect();
+        assert_eq!(punts, [Some("rt-east"), Some("bgp")]);
+        assert_eq!(
+            all.iter().map(|(_, link)| link.punt.as_ref().is_some_and(Punt::is_of_router)).collect::<Vec<_>>(),
+            [true, false]
+        );
         assert_eq!(links(&["--punt=east=bgp:arp"]).unwrap().len(), 1);
         assert_eq!(east.gateway_v6, Some("fe80::1".parse().unwrap()));
     }
@@ -179,6 +226,18 @@ mod tests {
             (&["--punt=east=bgp:tcp prt 179"], "the filter is wrong from character 5"),
             (&["--punt=east=bgp:arp", "--punt=west=bgp:arp"], "port east punts to this interface already"),
             (&["--punt=east=a:arp", "--punt=east=b:arp"], "the port has another punt already"),
+            (&["--router=north=rt"], "--router north: no --port has this name"),
+            (&["--router=east=rt"], "--router east=rt: the port has no address: give it one"),
+            (&["--group=east=239.1.1.1", "--router=east=rt"], "--router east=rt: the port has no address: give it one"),
+            (&["--address=east=10.0.0.1/8", "--router=east=r/t"], "is no name of an interface"),
+            (
+                &["--address=east=10.0.0.1/8", "--punt=east=bgp:arp", "--router=east=rt"],
+                "--router east=rt: the port has interface bgp already: a port punts, or is one router",
+            ),
+            (
+                &["--address=east=10.0.0.1/8", "--punt=west=rt:arp", "--router=east=rt"],
+                "--router east=rt: port west has this interface already",
+            ),
         ] {
             let error = links(arguments).unwrap_err();
             assert!(error.contains(problem), "{error}");

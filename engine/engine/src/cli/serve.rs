@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `spate-engine serve`: an engine under the control of an operator.
-use super::site::Site;
+use super::site::{Opened, Site};
 use crate::control::listen::{self, Address};
 use crate::control::observer::{NoControl, Observer};
+use crate::control::routing::{self, Passwords, Place, Routing};
 use crate::control::runs::Engine;
 use crate::control::service::Service;
 use crate::control::tls::Certificates;
@@ -51,6 +52,18 @@ pub struct Serve {
     /// /healthz, /readyz.
     #[arg(long, default_value = "0.0.0.0:7471", value_name = "ADDRESS:PORT")]
     metrics: SocketAddr,
+    /// Folder of the configuration (bird.conf) and the control socket (bird.ctl) of BIRD, which speaks routing protocols on ports with --router.
+    #[arg(long, value_name = "DIR")]
+    routing_dir: Option<PathBuf>,
+    /// BIRD's program, such as /usr/sbin/bird, to run it here. Otherwise it is to be run beside this, with both files.
+    #[arg(long, value_name = "PROGRAM", requires = "routing_dir")]
+    bird: Option<PathBuf>,
+    /// Folder of the files that have the passwords of sessions.
+    #[arg(long, value_name = "DIR", requires = "routing_dir")]
+    routing_passwords: Option<PathBuf>,
+    /// Sessions of routing protocols to begin with (JSON of the contract's `Routing`); an operator sets its own in place of them.
+    #[arg(long, value_name = "FILE", requires = "routing_dir")]
+    routing: Option<PathBuf>,
 }
 
 impl Serve {
@@ -70,16 +83,46 @@ impl Serve {
             Some(Address::Unix(path)) => Some(path.clone()),
             None => None,
         };
-        let (datapath, used) = self.site.open_with_use()?;
+        let bird = self.bird()?;
+        let Opened { datapath, used, routers } = self.site.open_to_serve()?;
         // Once the ports are open: packet memory has its pages then.
         let facts = machine::read(&machine::Roots::default(), used);
-        let engine = Arc::new(Engine::new(datapath));
+        let engine = Engine::new(datapath);
+        let engine = Arc::new(match bird {
+            Some(bird) => engine.with_routing(Routing::new(bird, Passwords(self.routing_passwords.clone()), routers)),
+            None => engine,
+        });
         super::event_loop()?.block_on(self.serve(engine.clone(), &facts, certificates, records))?;
         match Arc::into_inner(engine) {
             Some(engine) => engine.close(),
             None => tracing::debug!("a connection outlives the service; the ports close with the process"),
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Where BIRD is; none if no port is a router.
+    fn bird(&self) -> anyhow::Result<Option<Place>> {
+        match (self.site.first_router(), &self.routing_dir) {
+            (None, None) => Ok(None),
+            (None, Some(folder)) => bail!("--routing-dir {}: no port is a router; give --router", folder.display()),
+            (Some(port), None) => bail!("--router {port}: give --routing-dir, a folder for BIRD's files"),
+            (Some(_), Some(folder)) => {
+                let place = Place { folder: std::path::absolute(folder)?, program: self.bird.clone() };
+                if place.folder.to_str().is_none_or(|path| path.contains(['"', '\n'])) {
+                    bail!("--routing-dir {}: BIRD cannot read this path; choose another one", folder.display());
+                }
+                Ok(Some(place))
+            }
+        }
+    }
+
+    /// The sessions that the command line names.
+    async fn begin_routing(&self, routing: &Routing) -> anyhow::Result<()> {
+        let Some(file) = &self.routing else { return Ok(()) };
+        let of_file = || format!("--routing {}", file.display());
+        let text = std::fs::read(file).with_context(of_file)?;
+        let sessions: contract::Routing = serde_json::from_slice(&text).with_context(of_file)?;
+        routing.configure(&sessions).await.with_context(of_file)
     }
 
     async fn serve(
@@ -89,6 +132,9 @@ impl Serve {
         certificates: Option<Arc<Certificates>>,
         records: Option<PathBuf>,
     ) -> anyhow::Result<()> {
+        if let Some(routing) = engine.routing() {
+            self.begin_routing(routing).await?;
+        }
         let metrics = TcpListener::bind(self.metrics).await.with_context(|| format!("--metrics {}", self.metrics))?;
         let service = EngineServer::new(Service::new(engine.clone(), self.site.hugepage_bytes(), facts))
             .max_decoding_message_size(MAX_REQUEST_BYTES)
@@ -119,6 +165,12 @@ impl Serve {
                 (Address::Tcp(_), None) => unreachable!("refused before the ports were opened"),
             }
         };
+        let routing = async {
+            match engine.routing() {
+                Some(routing) => routing::follow(routing).await,
+                None => std::future::pending().await,
+            }
+        };
         for port in engine.ports() {
             tracing::info!(port = port.name, device = ?port.device, driver = port.driver, link_up = port.link_up, "port open");
         }
@@ -130,6 +182,7 @@ impl Serve {
             () = lease::enforce(&engine) => Ok(()),
             () = stages::conduct(&engine) => Ok(()),
             () = watchdog::watch(&engine) => Ok(()),
+            () = routing => Ok(()),
             signal = end_signal() => {
                 tracing::info!(signal = signal?, "traffic stops, then the engine ends");
                 engine.shut_down("the engine was requested to end", END_LIMIT).await;

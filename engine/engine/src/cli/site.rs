@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The options that say what an engine is made of: ports, CPUs, memory.
 use super::cpus;
-use super::links::Links;
+use super::links::{self, Links};
 use super::ports::{self, LineRate, PortArgument};
 use super::worker_groups;
+use crate::control::routing::RouterPort;
 use crate::datapath::{ClockError, Config, Datapath, Memory, PollMode, PortConfig, WorkerGroup};
 use crate::machine::{self, Roots, Used};
 use anyhow::{Context, bail};
@@ -83,6 +84,16 @@ pub struct Site {
     clock_error: Option<ClockError>,
 }
 
+/// A site that is open.
+pub struct Opened {
+    /// Its ports and workers.
+    pub datapath: Datapath,
+    /// What it uses of the machine.
+    pub used: Used,
+    /// Its ports that are routers.
+    pub routers: Vec<RouterPort>,
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Hugepages {
     Auto,
@@ -106,13 +117,21 @@ impl Site {
         if matches!(self.hugepages, Hugepages::None) { 0 } else { self.memory }
     }
 
-    /// Opens it.
-    pub fn open(&self) -> anyhow::Result<Datapath> {
-        Ok(self.open_with_use()?.0)
+    /// The first port that is to be a router.
+    pub fn first_router(&self) -> Option<&str> {
+        self.links.first_router()
     }
 
-    /// Opens it, and returns what it uses of the machine, too.
-    pub fn open_with_use(&self) -> anyhow::Result<(Datapath, Used)> {
+    /// Opens it.
+    pub fn open(&self) -> anyhow::Result<Datapath> {
+        if let Some(port) = self.first_router() {
+            bail!("--router {port}: only `spate-engine serve` speaks routing protocols");
+        }
+        Ok(self.open_to_serve()?.datapath)
+    }
+
+    /// Opens it, and returns what else the service has to know.
+    pub fn open_to_serve(&self) -> anyhow::Result<Opened> {
         let links = self.links.by_port(self.ports.iter().map(|port| port.name.as_str()))?;
         let config = self.config()?;
         let used = Used {
@@ -123,8 +142,9 @@ impl Site {
         };
         cpus::keep_to(&config.control_cpus)?;
         let mut datapath = Datapath::open(config)?;
+        let routers = links::routers(&links);
         datapath.join(links)?;
-        Ok((datapath, used))
+        Ok(Opened { datapath, used, routers })
     }
 
     fn config(&self) -> anyhow::Result<Config> {

@@ -3,7 +3,7 @@
 //!
 //! [`runs`] is the engine as every front end sees it (the service, the metrics, the command `run`), [`stats`] reads the
 //! counters for all of them, [`capture`] copies packets, [`ping`] sends echo requests, [`service`] serves gRPC to the operator, [`observer`] to those
-//! that may only read, [`stages`] changes rates within a run, [`trials`] says what a trial of a run is made of, [`machine`]
+//! that may only read, [`routing`] has BIRD speak routing protocols, [`stages`] changes rates within a run, [`trials`] says what a trial of a run is made of, [`machine`]
 //! reports the machine, [`listen`] and [`tls`] decide who may call, [`lease`] stops runs that no caller asks about any more.
 pub mod by_tag;
 pub mod capture;
@@ -19,6 +19,7 @@ pub mod outage;
 pub mod ping;
 pub mod receivers;
 pub mod records;
+pub mod routing;
 pub mod runs;
 pub mod service;
 pub mod stages;

@@ -5,6 +5,7 @@ mod held;
 mod prepare;
 mod updates;
 
+use super::routing::Routing;
 use super::status::Refusal;
 use super::watchdog::Watchdog;
 use crate::datapath::{Clock, Datapath, MAX_RUNS, PortInfo, RunError};
@@ -31,6 +32,8 @@ pub struct Engine {
     changing: Mutex<()>,
     shutting_down: AtomicBool,
     watchdog: Watchdog,
+    /// None if no port is a router.
+    routing: Option<Routing>,
 }
 
 impl Engine {
@@ -49,7 +52,19 @@ impl Engine {
             changing: Mutex::default(),
             shutting_down: AtomicBool::new(false),
             watchdog: Watchdog::default(),
+            routing: None,
         }
+    }
+
+    /// The same with ports that are routers.
+    #[must_use]
+    pub fn with_routing(self, routing: Routing) -> Self {
+        Self { routing: Some(routing), ..self }
+    }
+
+    /// Its ports as routers; none if none is.
+    pub fn routing(&self) -> Option<&Routing> {
+        self.routing.as_ref()
     }
 
     /// The ports, workers and counters.

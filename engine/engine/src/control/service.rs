@@ -4,7 +4,7 @@ use super::capture::Captures;
 use super::instant::instant_of;
 use super::runs::{Engine, Held};
 use super::status::Refusal;
-use super::{machine, receivers, stats};
+use super::{machine, receivers, routing, stats};
 use crate::datapath::{BondMember, CopyMode, LacpState, PortDevice, PortInfo, StampedBy};
 use crate::machine::Facts;
 use crate::plan::{MAX_PLAN_BYTES, decode, rate, validate};
@@ -47,6 +47,17 @@ impl Service {
         Ok(held)
     }
 
+    /// Its ports as they are now, with their sessions as routers.
+    fn ports(&self) -> Vec<contract::PortInfo> {
+        let mut ports: Vec<_> = self.engine.datapath().ports().iter().map(port_info).collect();
+        for known in self.engine.routing().map(routing::Routing::sessions).unwrap_or_default() {
+            if let Some(port) = ports.iter_mut().find(|port| port.name == known.session.port) {
+                port.sessions.push(routing::reported(&known));
+            }
+        }
+        ports
+    }
+
     fn info(&self, held: &Held) -> Option<RunInfo> {
         Some(held.info(self.engine.now_ns()))
     }
@@ -65,7 +76,7 @@ impl engine_server::Engine for Service {
         Ok(Response::new(GetInfoResponse {
             version: version().into(),
             contract_minor: CONTRACT_MINOR,
-            ports: self.engine.datapath().ports().iter().map(port_info).collect(),
+            ports: self.ports(),
             workers: self.engine.datapath().worker_counters().len() as u32,
             features: validate::FEATURES.iter().map(ToString::to_string).collect(),
             runs: self.engine.all().iter().map(|held| held.info(now_ns)).collect(),
@@ -76,7 +87,18 @@ impl engine_server::Engine for Service {
             dpdk_version: crate::datapath::Datapath::dpdk_version(),
             problem: self.engine.watchdog().problem().unwrap_or_default(),
             machine: Some((*self.machine).clone()),
+            routing: self.engine.routing().map(routing::Routing::info),
         }))
+    }
+
+    async fn configure(&self, request: Request<ConfigureRequest>) -> Result<Response<ConfigureResponse>, Status> {
+        let no_router = || Refusal::State("no port of this engine is a router; start it with --router".into());
+        let routing = self.engine.routing().ok_or_else(no_router)?;
+        let wanted = request.into_inner().routing;
+        let wanted = wanted.ok_or_else(|| Refusal::field("routing", "is missing; set the sessions of all ports"))?;
+        routing.configure(&wanted).await?;
+        tracing::info!(routers = wanted.routers.len(), "routing configured");
+        Ok(Response::new(ConfigureResponse {}))
     }
 
     async fn prepare(&self, request: Request<Streaming<PrepareRequest>>) -> Result<Response<PrepareResponse>, Status> {
@@ -384,5 +406,6 @@ fn port_info(port: &PortInfo) -> contract::PortInfo {
         .into(),
         timestamp_bound_ns: port.stamp_bound_ns.unwrap_or(0),
         offers_timestamps: port.offers_stamps,
+        sessions: Vec::new(),
     }
 }

@@ -4,15 +4,17 @@ use std::process::{Child, Command};
 
 use spate_engine::datapath::{Link, OpenError, PollMode, PortDevice, Punt, RunState};
 use spate_engine::index::PortIndex;
+use spate_neighbour::{Ping, PingEvent};
 
 use crate::{
     kernel::{answered, run, run_inside},
     setup::{MS, assert_all_received, open, pps, spec, start, stream, wait_for},
+    slow::{link, mac_of, output},
 };
 
 fn punt(interface: &str, filter: &str) -> Link {
     let filter = spate_dpdk::compile(filter).unwrap();
-    Link { punt: Some(Punt { interface: interface.into(), filter }), ..Link::default() }
+    Link { punt: Some(Punt::new(interface, filter)), ..Link::default() }
 }
 
 /// Another network namespace, as long as a process of its own lives.
@@ -133,4 +135,61 @@ fn inside_no_address() {
     packet[12..15].copy_from_slice(&[8, 0, 0x45]);
     let problem = datapath.next_hops(&[(PortIndex(0), &packet)]).remove(0).unwrap_err().to_string();
     assert!(problem.contains("port east: the port has no IPv4 address: give it one"), "{problem}");
+}
+
+#[test]
+fn a_routers_interface_has_the_ports_addresses_vlan_and_gateways() {
+    run_inside("punt::inside_router", "1500");
+}
+
+/// The other port is a station that answers in the same VLAN.
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_router() {
+    // The kernel must not take for its own what comes in on the port's interface.
+    run(&["sysctl", "-qw", "net.ipv4.conf.sp0.rp_filter=1", "net.ipv4.conf.sp0.arp_ignore=8"]);
+    let own = ["10.99.0.1/24", "2001:db8:99::1/64"];
+    for vlan in [None, Some(100)] {
+        let ports = [("east", PortDevice::Kernel("sp0".into())), ("west", PortDevice::Kernel("sp1".into()))];
+        let mut datapath = open(&ports, 1, PollMode::Auto);
+        let mut east = link(&own, vlan);
+        east.config.gateway_v4 = Some([10, 99, 0, 254].into());
+        east.punt = Some(Punt::of_router("rt", &east.config).unwrap());
+        let west = link(&["10.99.0.2/24", "2001:db8:99::2/64"], vlan);
+        datapath.join(vec![("east".into(), east), ("west".into(), west)]).unwrap();
+
+        let about = output(&["ip", "address", "show", "dev", "rt"]);
+        for line in own {
+            let line = about.lines().find(|about| about.contains(line)).expect(&about);
+            assert!(!line.contains("tentative"), "{line}");
+        }
+        let mtu = format!("mtu {} ", 1500 - vlan.map_or(0, |_| 4));
+        assert!(about.contains(&mac_of("sp0")) && about.contains(&mtu), "{about}");
+        let rules = output(&["ip", "rule"]);
+        let rule = rules.lines().find(|rule| rule.contains("from 10.99.0.1 lookup")).expect(&rules);
+        let routes = output(&["ip", "route", "show", "table", rule.split(' ').next_back().unwrap()]);
+        assert!(routes.starts_with("default via 10.99.0.254 dev rt"), "{routes}");
+
+        // The kernel finds the other station by the port, and hears its replies.
+        for to in ["10.99.0.2", "2001:db8:99::2"] {
+            let ping = output(&["busybox", "ping", "-c", "3", "-i", "0.2", "-W", "2", to]);
+            assert!(answered(&ping), "{vlan:?}: {ping}");
+        }
+        let neighbors = output(&["ip", "neighbour", "show", "dev", "rt"]);
+        assert_eq!(neighbors.matches(&mac_of("sp1")).count(), 2, "{neighbors}");
+        // Requests for the port's addresses are answered once: by the port.
+        for to in ["10.99.0.1", "2001:db8:99::1"] {
+            let (to, count) = (to.parse().unwrap(), 3);
+            let ping =
+                Ping { to, from: None, count, interval_ns: 50 * MS, timeout_ns: 1000 * MS, size: 56, hop_limit: 64 };
+            let mut reader = datapath.ping(PortIndex(1), ping).unwrap();
+            let events: Vec<PingEvent> = std::iter::from_fn(|| reader.blocking_recv()).collect();
+            let replies = events.iter().filter(|event| matches!(event, PingEvent::Reply { .. })).count();
+            assert_eq!(replies, 3, "{vlan:?}: {events:?}");
+        }
+
+        drop(datapath);
+        assert!(output(&["ip", "link", "show", "rt"]).contains("does not exist"));
+        assert!(!output(&["ip", "rule"]).contains("10.99.0.1"), "{}", output(&["ip", "rule"]));
+    }
 }

@@ -366,6 +366,86 @@ func (Direction) EnumDescriptor() ([]byte, []int) {
 	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{5}
 }
 
+type ConfigureRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Routing       *Routing               `protobuf:"bytes,1,opt,name=routing,proto3" json:"routing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigureRequest) Reset() {
+	*x = ConfigureRequest{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigureRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigureRequest) ProtoMessage() {}
+
+func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
+func (*ConfigureRequest) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ConfigureRequest) GetRouting() *Routing {
+	if x != nil {
+		return x.Routing
+	}
+	return nil
+}
+
+type ConfigureResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigureResponse) Reset() {
+	*x = ConfigureResponse{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigureResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigureResponse) ProtoMessage() {}
+
+func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
+func (*ConfigureResponse) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{1}
+}
+
 type GetInfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -374,7 +454,7 @@ type GetInfoRequest struct {
 
 func (x *GetInfoRequest) Reset() {
 	*x = GetInfoRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[0]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -386,7 +466,7 @@ func (x *GetInfoRequest) String() string {
 func (*GetInfoRequest) ProtoMessage() {}
 
 func (x *GetInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[0]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -399,7 +479,7 @@ func (x *GetInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInfoRequest.ProtoReflect.Descriptor instead.
 func (*GetInfoRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{0}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{2}
 }
 
 type GetInfoResponse struct {
@@ -423,14 +503,16 @@ type GetInfoResponse struct {
 	// Why the engine cannot work: workers that hang. Empty: nothing.
 	Problem string `protobuf:"bytes,12,opt,name=problem,proto3" json:"problem,omitempty"`
 	// The machine as it was when the engine started. Absent from engines that do not read it.
-	Machine       *Machine `protobuf:"bytes,13,opt,name=machine,proto3" json:"machine,omitempty"`
+	Machine *Machine `protobuf:"bytes,13,opt,name=machine,proto3" json:"machine,omitempty"`
+	// Absent if no port is a router.
+	Routing       *RoutingInfo `protobuf:"bytes,14,opt,name=routing,proto3" json:"routing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetInfoResponse) Reset() {
 	*x = GetInfoResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[1]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -442,7 +524,7 @@ func (x *GetInfoResponse) String() string {
 func (*GetInfoResponse) ProtoMessage() {}
 
 func (x *GetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[1]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -455,7 +537,7 @@ func (x *GetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInfoResponse.ProtoReflect.Descriptor instead.
 func (*GetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{1}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GetInfoResponse) GetVersion() string {
@@ -549,6 +631,59 @@ func (x *GetInfoResponse) GetMachine() *Machine {
 	return nil
 }
 
+func (x *GetInfoResponse) GetRouting() *RoutingInfo {
+	if x != nil {
+		return x.Routing
+	}
+	return nil
+}
+
+// How the engine's ports are as routers; their sessions are in PortInfo.
+type RoutingInfo struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why BIRD does not have the configuration: it is not reached, or refuses it. Empty: it has it.
+	Problem       string `protobuf:"bytes,1,opt,name=problem,proto3" json:"problem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoutingInfo) Reset() {
+	*x = RoutingInfo{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoutingInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoutingInfo) ProtoMessage() {}
+
+func (x *RoutingInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoutingInfo.ProtoReflect.Descriptor instead.
+func (*RoutingInfo) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RoutingInfo) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
 // What an engine read of its machine in sysfs and procfs when it started. A fact that could not be read has the path and the error in
 // `unknown` instead of a value.
 type Machine struct {
@@ -581,7 +716,7 @@ type Machine struct {
 
 func (x *Machine) Reset() {
 	*x = Machine{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[2]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -593,7 +728,7 @@ func (x *Machine) String() string {
 func (*Machine) ProtoMessage() {}
 
 func (x *Machine) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[2]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -606,7 +741,7 @@ func (x *Machine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Machine.ProtoReflect.Descriptor instead.
 func (*Machine) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{2}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Machine) GetWorkerCpus() []*WorkerCpu {
@@ -701,7 +836,7 @@ type WorkerCpu struct {
 
 func (x *WorkerCpu) Reset() {
 	*x = WorkerCpu{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[3]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -713,7 +848,7 @@ func (x *WorkerCpu) String() string {
 func (*WorkerCpu) ProtoMessage() {}
 
 func (x *WorkerCpu) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[3]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -726,7 +861,7 @@ func (x *WorkerCpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerCpu.ProtoReflect.Descriptor instead.
 func (*WorkerCpu) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{3}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *WorkerCpu) GetCpu() uint32 {
@@ -777,7 +912,7 @@ type PciDevice struct {
 
 func (x *PciDevice) Reset() {
 	*x = PciDevice{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[4]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -789,7 +924,7 @@ func (x *PciDevice) String() string {
 func (*PciDevice) ProtoMessage() {}
 
 func (x *PciDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[4]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -802,7 +937,7 @@ func (x *PciDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PciDevice.ProtoReflect.Descriptor instead.
 func (*PciDevice) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{4}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PciDevice) GetPort() string {
@@ -865,7 +1000,7 @@ type PcieLink struct {
 
 func (x *PcieLink) Reset() {
 	*x = PcieLink{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[5]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -877,7 +1012,7 @@ func (x *PcieLink) String() string {
 func (*PcieLink) ProtoMessage() {}
 
 func (x *PcieLink) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[5]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -890,7 +1025,7 @@ func (x *PcieLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PcieLink.ProtoReflect.Descriptor instead.
 func (*PcieLink) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{5}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PcieLink) GetFunction() string {
@@ -941,7 +1076,7 @@ type TextFact struct {
 
 func (x *TextFact) Reset() {
 	*x = TextFact{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[6]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -953,7 +1088,7 @@ func (x *TextFact) String() string {
 func (*TextFact) ProtoMessage() {}
 
 func (x *TextFact) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[6]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -966,7 +1101,7 @@ func (x *TextFact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TextFact.ProtoReflect.Descriptor instead.
 func (*TextFact) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{6}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TextFact) GetFact() isTextFact_Fact {
@@ -1024,7 +1159,7 @@ type BytesFact struct {
 
 func (x *BytesFact) Reset() {
 	*x = BytesFact{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1036,7 +1171,7 @@ func (x *BytesFact) String() string {
 func (*BytesFact) ProtoMessage() {}
 
 func (x *BytesFact) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1049,7 +1184,7 @@ func (x *BytesFact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BytesFact.ProtoReflect.Descriptor instead.
 func (*BytesFact) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{7}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *BytesFact) GetFact() isBytesFact_Fact {
@@ -1106,7 +1241,7 @@ type BoolFact struct {
 
 func (x *BoolFact) Reset() {
 	*x = BoolFact{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1253,7 @@ func (x *BoolFact) String() string {
 func (*BoolFact) ProtoMessage() {}
 
 func (x *BoolFact) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1266,7 @@ func (x *BoolFact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BoolFact.ProtoReflect.Descriptor instead.
 func (*BoolFact) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{8}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *BoolFact) GetFact() isBoolFact_Fact {
@@ -1188,7 +1323,7 @@ type NumbersFact struct {
 
 func (x *NumbersFact) Reset() {
 	*x = NumbersFact{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1200,7 +1335,7 @@ func (x *NumbersFact) String() string {
 func (*NumbersFact) ProtoMessage() {}
 
 func (x *NumbersFact) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1213,7 +1348,7 @@ func (x *NumbersFact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NumbersFact.ProtoReflect.Descriptor instead.
 func (*NumbersFact) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{9}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NumbersFact) GetFact() isNumbersFact_Fact {
@@ -1266,7 +1401,7 @@ type Numbers struct {
 
 func (x *Numbers) Reset() {
 	*x = Numbers{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1278,7 +1413,7 @@ func (x *Numbers) String() string {
 func (*Numbers) ProtoMessage() {}
 
 func (x *Numbers) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1291,7 +1426,7 @@ func (x *Numbers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Numbers.ProtoReflect.Descriptor instead.
 func (*Numbers) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{10}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Numbers) GetNumbers() []uint32 {
@@ -1314,7 +1449,7 @@ type PcieLinkFact struct {
 
 func (x *PcieLinkFact) Reset() {
 	*x = PcieLinkFact{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1461,7 @@ func (x *PcieLinkFact) String() string {
 func (*PcieLinkFact) ProtoMessage() {}
 
 func (x *PcieLinkFact) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1474,7 @@ func (x *PcieLinkFact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PcieLinkFact.ProtoReflect.Descriptor instead.
 func (*PcieLinkFact) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{11}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PcieLinkFact) GetFact() isPcieLinkFact_Fact {
@@ -1425,13 +1560,15 @@ type PortInfo struct {
 	TimestampBoundNs uint64 `protobuf:"varint,24,opt,name=timestamp_bound_ns,json=timestampBoundNs,proto3" json:"timestamp_bound_ns,omitempty"`
 	// Its device could stamp packets, by a clock that can be read.
 	OffersTimestamps bool `protobuf:"varint,25,opt,name=offers_timestamps,json=offersTimestamps,proto3" json:"offers_timestamps,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// As a router, in the order of their configuration.
+	Sessions      []*RoutingSession `protobuf:"bytes,26,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PortInfo) Reset() {
 	*x = PortInfo{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +1580,7 @@ func (x *PortInfo) String() string {
 func (*PortInfo) ProtoMessage() {}
 
 func (x *PortInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +1593,7 @@ func (x *PortInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortInfo.ProtoReflect.Descriptor instead.
 func (*PortInfo) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{12}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PortInfo) GetName() string {
@@ -1620,6 +1757,13 @@ func (x *PortInfo) GetOffersTimestamps() bool {
 	return false
 }
 
+func (x *PortInfo) GetSessions() []*RoutingSession {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
 // A member of a bond by LACP (IEEE 802.1AX). States are the names of the variables that are true (6.4.2.3), such as "Distributing".
 type BondMember struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1643,7 +1787,7 @@ type BondMember struct {
 
 func (x *BondMember) Reset() {
 	*x = BondMember{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1655,7 +1799,7 @@ func (x *BondMember) String() string {
 func (*BondMember) ProtoMessage() {}
 
 func (x *BondMember) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1668,7 +1812,7 @@ func (x *BondMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BondMember.ProtoReflect.Descriptor instead.
 func (*BondMember) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{13}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *BondMember) GetDevice() string {
@@ -1748,7 +1892,7 @@ type Neighbour struct {
 
 func (x *Neighbour) Reset() {
 	*x = Neighbour{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +1904,7 @@ func (x *Neighbour) String() string {
 func (*Neighbour) ProtoMessage() {}
 
 func (x *Neighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +1917,7 @@ func (x *Neighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Neighbour.ProtoReflect.Descriptor instead.
 func (*Neighbour) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{14}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Neighbour) GetAddress() string {
@@ -1830,7 +1974,7 @@ type RunInfo struct {
 
 func (x *RunInfo) Reset() {
 	*x = RunInfo{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +1986,7 @@ func (x *RunInfo) String() string {
 func (*RunInfo) ProtoMessage() {}
 
 func (x *RunInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +1999,7 @@ func (x *RunInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunInfo.ProtoReflect.Descriptor instead.
 func (*RunInfo) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{15}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RunInfo) GetRunId() string {
@@ -1968,7 +2112,7 @@ type StartTrialRequest struct {
 
 func (x *StartTrialRequest) Reset() {
 	*x = StartTrialRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1980,7 +2124,7 @@ func (x *StartTrialRequest) String() string {
 func (*StartTrialRequest) ProtoMessage() {}
 
 func (x *StartTrialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1993,7 +2137,7 @@ func (x *StartTrialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTrialRequest.ProtoReflect.Descriptor instead.
 func (*StartTrialRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{16}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StartTrialRequest) GetRunId() string {
@@ -2075,7 +2219,7 @@ type StartTrialResponse struct {
 
 func (x *StartTrialResponse) Reset() {
 	*x = StartTrialResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2087,7 +2231,7 @@ func (x *StartTrialResponse) String() string {
 func (*StartTrialResponse) ProtoMessage() {}
 
 func (x *StartTrialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2100,7 +2244,7 @@ func (x *StartTrialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTrialResponse.ProtoReflect.Descriptor instead.
 func (*StartTrialResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{17}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StartTrialResponse) GetRun() *RunInfo {
@@ -2118,7 +2262,7 @@ type ExchangeTimesRequest struct {
 
 func (x *ExchangeTimesRequest) Reset() {
 	*x = ExchangeTimesRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2130,7 +2274,7 @@ func (x *ExchangeTimesRequest) String() string {
 func (*ExchangeTimesRequest) ProtoMessage() {}
 
 func (x *ExchangeTimesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,7 +2287,7 @@ func (x *ExchangeTimesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimesRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeTimesRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{18}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{21}
 }
 
 // The engine's monotonic clock counts nanoseconds from an arbitrary start, and is never set.
@@ -2165,7 +2309,7 @@ type ExchangeTimesResponse struct {
 
 func (x *ExchangeTimesResponse) Reset() {
 	*x = ExchangeTimesResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2177,7 +2321,7 @@ func (x *ExchangeTimesResponse) String() string {
 func (*ExchangeTimesResponse) ProtoMessage() {}
 
 func (x *ExchangeTimesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2190,7 +2334,7 @@ func (x *ExchangeTimesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimesResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeTimesResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{19}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExchangeTimesResponse) GetReceiveNs() int64 {
@@ -2245,7 +2389,7 @@ type ReferenceClock struct {
 
 func (x *ReferenceClock) Reset() {
 	*x = ReferenceClock{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2257,7 +2401,7 @@ func (x *ReferenceClock) String() string {
 func (*ReferenceClock) ProtoMessage() {}
 
 func (x *ReferenceClock) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2270,7 +2414,7 @@ func (x *ReferenceClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReferenceClock.ProtoReflect.Descriptor instead.
 func (*ReferenceClock) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{20}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReferenceClock) GetOffsetNs() int64 {
@@ -2311,7 +2455,7 @@ type SetReferenceRequest struct {
 
 func (x *SetReferenceRequest) Reset() {
 	*x = SetReferenceRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2323,7 +2467,7 @@ func (x *SetReferenceRequest) String() string {
 func (*SetReferenceRequest) ProtoMessage() {}
 
 func (x *SetReferenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2336,7 +2480,7 @@ func (x *SetReferenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetReferenceRequest.ProtoReflect.Descriptor instead.
 func (*SetReferenceRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{21}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SetReferenceRequest) GetRunId() string {
@@ -2361,7 +2505,7 @@ type SetReferenceResponse struct {
 
 func (x *SetReferenceResponse) Reset() {
 	*x = SetReferenceResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2373,7 +2517,7 @@ func (x *SetReferenceResponse) String() string {
 func (*SetReferenceResponse) ProtoMessage() {}
 
 func (x *SetReferenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2386,7 +2530,7 @@ func (x *SetReferenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetReferenceResponse.ProtoReflect.Descriptor instead.
 func (*SetReferenceResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{22}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{25}
 }
 
 type PrepareRequest struct {
@@ -2402,7 +2546,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2414,7 +2558,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2427,7 +2571,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PrepareRequest) GetPart() isPrepareRequest_Part {
@@ -2485,7 +2629,7 @@ type PrepareHeader struct {
 
 func (x *PrepareHeader) Reset() {
 	*x = PrepareHeader{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2497,7 +2641,7 @@ func (x *PrepareHeader) String() string {
 func (*PrepareHeader) ProtoMessage() {}
 
 func (x *PrepareHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2510,7 +2654,7 @@ func (x *PrepareHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareHeader.ProtoReflect.Descriptor instead.
 func (*PrepareHeader) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PrepareHeader) GetRunId() string {
@@ -2545,7 +2689,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2557,7 +2701,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2570,7 +2714,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PrepareResponse) GetRun() *RunInfo {
@@ -2601,7 +2745,7 @@ type StartRequest struct {
 
 func (x *StartRequest) Reset() {
 	*x = StartRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2613,7 +2757,7 @@ func (x *StartRequest) String() string {
 func (*StartRequest) ProtoMessage() {}
 
 func (x *StartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2626,7 +2770,7 @@ func (x *StartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRequest.ProtoReflect.Descriptor instead.
 func (*StartRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{26}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StartRequest) GetRunId() string {
@@ -2666,7 +2810,7 @@ type StartResponse struct {
 
 func (x *StartResponse) Reset() {
 	*x = StartResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2678,7 +2822,7 @@ func (x *StartResponse) String() string {
 func (*StartResponse) ProtoMessage() {}
 
 func (x *StartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2691,7 +2835,7 @@ func (x *StartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartResponse.ProtoReflect.Descriptor instead.
 func (*StartResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{27}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *StartResponse) GetRun() *RunInfo {
@@ -2714,7 +2858,7 @@ type Selector struct {
 
 func (x *Selector) Reset() {
 	*x = Selector{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2726,7 +2870,7 @@ func (x *Selector) String() string {
 func (*Selector) ProtoMessage() {}
 
 func (x *Selector) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2739,7 +2883,7 @@ func (x *Selector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Selector.ProtoReflect.Descriptor instead.
 func (*Selector) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{28}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Selector) GetStreams() []string {
@@ -2783,7 +2927,7 @@ type UpdateRequest struct {
 
 func (x *UpdateRequest) Reset() {
 	*x = UpdateRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2795,7 +2939,7 @@ func (x *UpdateRequest) String() string {
 func (*UpdateRequest) ProtoMessage() {}
 
 func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2808,7 +2952,7 @@ func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{29}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *UpdateRequest) GetRunId() string {
@@ -2933,7 +3077,7 @@ type UpdateResponse struct {
 
 func (x *UpdateResponse) Reset() {
 	*x = UpdateResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2945,7 +3089,7 @@ func (x *UpdateResponse) String() string {
 func (*UpdateResponse) ProtoMessage() {}
 
 func (x *UpdateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2958,7 +3102,7 @@ func (x *UpdateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateResponse.ProtoReflect.Descriptor instead.
 func (*UpdateResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{30}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *UpdateResponse) GetRun() *RunInfo {
@@ -2985,7 +3129,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2997,7 +3141,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3010,7 +3154,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{31}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PauseRequest) GetRunId() string {
@@ -3036,7 +3180,7 @@ type PauseResponse struct {
 
 func (x *PauseResponse) Reset() {
 	*x = PauseResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3048,7 +3192,7 @@ func (x *PauseResponse) String() string {
 func (*PauseResponse) ProtoMessage() {}
 
 func (x *PauseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3061,7 +3205,7 @@ func (x *PauseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseResponse.ProtoReflect.Descriptor instead.
 func (*PauseResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{32}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PauseResponse) GetRun() *RunInfo {
@@ -3081,7 +3225,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3093,7 +3237,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3106,7 +3250,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{33}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ResumeRequest) GetRunId() string {
@@ -3132,7 +3276,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3144,7 +3288,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3157,7 +3301,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{34}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ResumeResponse) GetRun() *RunInfo {
@@ -3178,7 +3322,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3190,7 +3334,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3203,7 +3347,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{35}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *StopRequest) GetRunId() string {
@@ -3229,7 +3373,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3241,7 +3385,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3254,7 +3398,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *StopResponse) GetRun() *RunInfo {
@@ -3273,7 +3417,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3285,7 +3429,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3298,7 +3442,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RemoveRequest) GetRunId() string {
@@ -3316,7 +3460,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3328,7 +3472,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3341,7 +3485,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
 }
 
 type WatchStatsRequest struct {
@@ -3360,7 +3504,7 @@ type WatchStatsRequest struct {
 
 func (x *WatchStatsRequest) Reset() {
 	*x = WatchStatsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3372,7 +3516,7 @@ func (x *WatchStatsRequest) String() string {
 func (*WatchStatsRequest) ProtoMessage() {}
 
 func (x *WatchStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3385,7 +3529,7 @@ func (x *WatchStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatsRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WatchStatsRequest) GetRunId() string {
@@ -3435,7 +3579,7 @@ type WatchStatsResponse struct {
 
 func (x *WatchStatsResponse) Reset() {
 	*x = WatchStatsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3447,7 +3591,7 @@ func (x *WatchStatsResponse) String() string {
 func (*WatchStatsResponse) ProtoMessage() {}
 
 func (x *WatchStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3460,7 +3604,7 @@ func (x *WatchStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatsResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *WatchStatsResponse) GetRun() *RunInfo {
@@ -3540,7 +3684,7 @@ type RecordStats struct {
 
 func (x *RecordStats) Reset() {
 	*x = RecordStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3552,7 +3696,7 @@ func (x *RecordStats) String() string {
 func (*RecordStats) ProtoMessage() {}
 
 func (x *RecordStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3565,7 +3709,7 @@ func (x *RecordStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordStats.ProtoReflect.Descriptor instead.
 func (*RecordStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RecordStats) GetPath() string {
@@ -3620,7 +3764,7 @@ type WatchRecordsRequest struct {
 
 func (x *WatchRecordsRequest) Reset() {
 	*x = WatchRecordsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3632,7 +3776,7 @@ func (x *WatchRecordsRequest) String() string {
 func (*WatchRecordsRequest) ProtoMessage() {}
 
 func (x *WatchRecordsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3645,7 +3789,7 @@ func (x *WatchRecordsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecordsRequest.ProtoReflect.Descriptor instead.
 func (*WatchRecordsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{42}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *WatchRecordsRequest) GetRunId() string {
@@ -3670,7 +3814,7 @@ type WatchRecordsResponse struct {
 
 func (x *WatchRecordsResponse) Reset() {
 	*x = WatchRecordsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3682,7 +3826,7 @@ func (x *WatchRecordsResponse) String() string {
 func (*WatchRecordsResponse) ProtoMessage() {}
 
 func (x *WatchRecordsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3695,7 +3839,7 @@ func (x *WatchRecordsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecordsResponse.ProtoReflect.Descriptor instead.
 func (*WatchRecordsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *WatchRecordsResponse) GetRecords() []*ConnectionRecord {
@@ -3758,7 +3902,7 @@ type ConnectionRecord struct {
 
 func (x *ConnectionRecord) Reset() {
 	*x = ConnectionRecord{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3770,7 +3914,7 @@ func (x *ConnectionRecord) String() string {
 func (*ConnectionRecord) ProtoMessage() {}
 
 func (x *ConnectionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3783,7 +3927,7 @@ func (x *ConnectionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectionRecord.ProtoReflect.Descriptor instead.
 func (*ConnectionRecord) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ConnectionRecord) GetTemplate() string {
@@ -3947,7 +4091,7 @@ type TemplateStats struct {
 
 func (x *TemplateStats) Reset() {
 	*x = TemplateStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3959,7 +4103,7 @@ func (x *TemplateStats) String() string {
 func (*TemplateStats) ProtoMessage() {}
 
 func (x *TemplateStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3972,7 +4116,7 @@ func (x *TemplateStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateStats.ProtoReflect.Descriptor instead.
 func (*TemplateStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *TemplateStats) GetTemplate() string {
@@ -4055,7 +4199,7 @@ type NamedCounter struct {
 
 func (x *NamedCounter) Reset() {
 	*x = NamedCounter{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4067,7 +4211,7 @@ func (x *NamedCounter) String() string {
 func (*NamedCounter) ProtoMessage() {}
 
 func (x *NamedCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4080,7 +4224,7 @@ func (x *NamedCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedCounter.ProtoReflect.Descriptor instead.
 func (*NamedCounter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *NamedCounter) GetName() string {
@@ -4110,7 +4254,7 @@ type ProgramCounter struct {
 
 func (x *ProgramCounter) Reset() {
 	*x = ProgramCounter{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4122,7 +4266,7 @@ func (x *ProgramCounter) String() string {
 func (*ProgramCounter) ProtoMessage() {}
 
 func (x *ProgramCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4135,7 +4279,7 @@ func (x *ProgramCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgramCounter.ProtoReflect.Descriptor instead.
 func (*ProgramCounter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{47}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ProgramCounter) GetName() string {
@@ -4171,7 +4315,7 @@ type StreamStats struct {
 
 func (x *StreamStats) Reset() {
 	*x = StreamStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4183,7 +4327,7 @@ func (x *StreamStats) String() string {
 func (*StreamStats) ProtoMessage() {}
 
 func (x *StreamStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4196,7 +4340,7 @@ func (x *StreamStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStats.ProtoReflect.Descriptor instead.
 func (*StreamStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{48}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *StreamStats) GetName() string {
@@ -4263,7 +4407,7 @@ type StreamCounters struct {
 
 func (x *StreamCounters) Reset() {
 	*x = StreamCounters{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4275,7 +4419,7 @@ func (x *StreamCounters) String() string {
 func (*StreamCounters) ProtoMessage() {}
 
 func (x *StreamCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4288,7 +4432,7 @@ func (x *StreamCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamCounters.ProtoReflect.Descriptor instead.
 func (*StreamCounters) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{49}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *StreamCounters) GetTxPackets() uint64 {
@@ -4440,7 +4584,7 @@ type TagStats struct {
 
 func (x *TagStats) Reset() {
 	*x = TagStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4452,7 +4596,7 @@ func (x *TagStats) String() string {
 func (*TagStats) ProtoMessage() {}
 
 func (x *TagStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4465,7 +4609,7 @@ func (x *TagStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TagStats.ProtoReflect.Descriptor instead.
 func (*TagStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{50}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *TagStats) GetRanges() []*TagRangeStats {
@@ -4500,7 +4644,7 @@ type TagRangeStats struct {
 
 func (x *TagRangeStats) Reset() {
 	*x = TagRangeStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4512,7 +4656,7 @@ func (x *TagRangeStats) String() string {
 func (*TagRangeStats) ProtoMessage() {}
 
 func (x *TagRangeStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4525,7 +4669,7 @@ func (x *TagRangeStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TagRangeStats.ProtoReflect.Descriptor instead.
 func (*TagRangeStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{51}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *TagRangeStats) GetTags() *TagRange {
@@ -4564,7 +4708,7 @@ type TagCounters struct {
 
 func (x *TagCounters) Reset() {
 	*x = TagCounters{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4576,7 +4720,7 @@ func (x *TagCounters) String() string {
 func (*TagCounters) ProtoMessage() {}
 
 func (x *TagCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4589,7 +4733,7 @@ func (x *TagCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TagCounters.ProtoReflect.Descriptor instead.
 func (*TagCounters) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{52}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *TagCounters) GetPackets() uint64 {
@@ -4660,7 +4804,7 @@ type Outage struct {
 
 func (x *Outage) Reset() {
 	*x = Outage{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4672,7 +4816,7 @@ func (x *Outage) String() string {
 func (*Outage) ProtoMessage() {}
 
 func (x *Outage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4685,7 +4829,7 @@ func (x *Outage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outage.ProtoReflect.Descriptor instead.
 func (*Outage) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{53}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Outage) GetLongestNs() uint64 {
@@ -4748,7 +4892,7 @@ type ArrivalGap struct {
 
 func (x *ArrivalGap) Reset() {
 	*x = ArrivalGap{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4760,7 +4904,7 @@ func (x *ArrivalGap) String() string {
 func (*ArrivalGap) ProtoMessage() {}
 
 func (x *ArrivalGap) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4773,7 +4917,7 @@ func (x *ArrivalGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrivalGap.ProtoReflect.Descriptor instead.
 func (*ArrivalGap) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{54}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ArrivalGap) GetFromNs() uint64 {
@@ -4831,7 +4975,7 @@ type LatencyStats struct {
 
 func (x *LatencyStats) Reset() {
 	*x = LatencyStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4843,7 +4987,7 @@ func (x *LatencyStats) String() string {
 func (*LatencyStats) ProtoMessage() {}
 
 func (x *LatencyStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4856,7 +5000,7 @@ func (x *LatencyStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyStats.ProtoReflect.Descriptor instead.
 func (*LatencyStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{55}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *LatencyStats) GetCount() uint64 {
@@ -4999,7 +5143,7 @@ type Distribution struct {
 
 func (x *Distribution) Reset() {
 	*x = Distribution{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5011,7 +5155,7 @@ func (x *Distribution) String() string {
 func (*Distribution) ProtoMessage() {}
 
 func (x *Distribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5024,7 +5168,7 @@ func (x *Distribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
 func (*Distribution) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{56}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Distribution) GetPrecisionBits() uint32 {
@@ -5058,7 +5202,7 @@ type Quantile struct {
 
 func (x *Quantile) Reset() {
 	*x = Quantile{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5070,7 +5214,7 @@ func (x *Quantile) String() string {
 func (*Quantile) ProtoMessage() {}
 
 func (x *Quantile) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5083,7 +5227,7 @@ func (x *Quantile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantile.ProtoReflect.Descriptor instead.
 func (*Quantile) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{57}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Quantile) GetPartsPerMillion() uint32 {
@@ -5110,7 +5254,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5122,7 +5266,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5135,7 +5279,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{58}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Bucket) GetUpperNs() uint64 {
@@ -5175,7 +5319,7 @@ type ReceiverStats struct {
 
 func (x *ReceiverStats) Reset() {
 	*x = ReceiverStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5187,7 +5331,7 @@ func (x *ReceiverStats) String() string {
 func (*ReceiverStats) ProtoMessage() {}
 
 func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5200,7 +5344,7 @@ func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiverStats.ProtoReflect.Descriptor instead.
 func (*ReceiverStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{59}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ReceiverStats) GetName() string {
@@ -5281,7 +5425,7 @@ type WorkerReceived struct {
 
 func (x *WorkerReceived) Reset() {
 	*x = WorkerReceived{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5293,7 +5437,7 @@ func (x *WorkerReceived) String() string {
 func (*WorkerReceived) ProtoMessage() {}
 
 func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5306,7 +5450,7 @@ func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReceived.ProtoReflect.Descriptor instead.
 func (*WorkerReceived) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{60}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *WorkerReceived) GetWorker() uint32 {
@@ -5364,7 +5508,7 @@ type Moments struct {
 
 func (x *Moments) Reset() {
 	*x = Moments{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5376,7 +5520,7 @@ func (x *Moments) String() string {
 func (*Moments) ProtoMessage() {}
 
 func (x *Moments) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5389,7 +5533,7 @@ func (x *Moments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moments.ProtoReflect.Descriptor instead.
 func (*Moments) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{61}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Moments) GetCount() uint64 {
@@ -5466,7 +5610,7 @@ type PortStats struct {
 
 func (x *PortStats) Reset() {
 	*x = PortStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5478,7 +5622,7 @@ func (x *PortStats) String() string {
 func (*PortStats) ProtoMessage() {}
 
 func (x *PortStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5491,7 +5635,7 @@ func (x *PortStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortStats.ProtoReflect.Descriptor instead.
 func (*PortStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{62}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PortStats) GetPort() string {
@@ -5631,7 +5775,7 @@ type SetLimitsRequest struct {
 
 func (x *SetLimitsRequest) Reset() {
 	*x = SetLimitsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5643,7 +5787,7 @@ func (x *SetLimitsRequest) String() string {
 func (*SetLimitsRequest) ProtoMessage() {}
 
 func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5656,7 +5800,7 @@ func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsRequest.ProtoReflect.Descriptor instead.
 func (*SetLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{63}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *SetLimitsRequest) GetMaxRate() *Rate {
@@ -5674,7 +5818,7 @@ type SetLimitsResponse struct {
 
 func (x *SetLimitsResponse) Reset() {
 	*x = SetLimitsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5686,7 +5830,7 @@ func (x *SetLimitsResponse) String() string {
 func (*SetLimitsResponse) ProtoMessage() {}
 
 func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5699,7 +5843,7 @@ func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsResponse.ProtoReflect.Descriptor instead.
 func (*SetLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{64}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{67}
 }
 
 type QueueStats struct {
@@ -5713,7 +5857,7 @@ type QueueStats struct {
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5725,7 +5869,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5738,7 +5882,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{65}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *QueueStats) GetQueue() uint32 {
@@ -5781,7 +5925,7 @@ type WorkerStats struct {
 
 func (x *WorkerStats) Reset() {
 	*x = WorkerStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5793,7 +5937,7 @@ func (x *WorkerStats) String() string {
 func (*WorkerStats) ProtoMessage() {}
 
 func (x *WorkerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5806,7 +5950,7 @@ func (x *WorkerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStats.ProtoReflect.Descriptor instead.
 func (*WorkerStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{66}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *WorkerStats) GetWorker() uint32 {
@@ -5882,7 +6026,7 @@ type FlowSteering struct {
 
 func (x *FlowSteering) Reset() {
 	*x = FlowSteering{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5894,7 +6038,7 @@ func (x *FlowSteering) String() string {
 func (*FlowSteering) ProtoMessage() {}
 
 func (x *FlowSteering) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5907,7 +6051,7 @@ func (x *FlowSteering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowSteering.ProtoReflect.Descriptor instead.
 func (*FlowSteering) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{67}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *FlowSteering) GetRss() uint64 {
@@ -5949,7 +6093,7 @@ type ResetReceiversRequest struct {
 
 func (x *ResetReceiversRequest) Reset() {
 	*x = ResetReceiversRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5961,7 +6105,7 @@ func (x *ResetReceiversRequest) String() string {
 func (*ResetReceiversRequest) ProtoMessage() {}
 
 func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5974,7 +6118,7 @@ func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversRequest.ProtoReflect.Descriptor instead.
 func (*ResetReceiversRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{68}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ResetReceiversRequest) GetRunId() string {
@@ -5999,7 +6143,7 @@ type ResetReceiversResponse struct {
 
 func (x *ResetReceiversResponse) Reset() {
 	*x = ResetReceiversResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6011,7 +6155,7 @@ func (x *ResetReceiversResponse) String() string {
 func (*ResetReceiversResponse) ProtoMessage() {}
 
 func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6024,7 +6168,7 @@ func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversResponse.ProtoReflect.Descriptor instead.
 func (*ResetReceiversResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{69}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{72}
 }
 
 type CaptureRequest struct {
@@ -6043,7 +6187,7 @@ type CaptureRequest struct {
 
 func (x *CaptureRequest) Reset() {
 	*x = CaptureRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6055,7 +6199,7 @@ func (x *CaptureRequest) String() string {
 func (*CaptureRequest) ProtoMessage() {}
 
 func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6068,7 +6212,7 @@ func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
 func (*CaptureRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{70}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *CaptureRequest) GetPort() string {
@@ -6117,7 +6261,7 @@ type CaptureResponse struct {
 
 func (x *CaptureResponse) Reset() {
 	*x = CaptureResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6129,7 +6273,7 @@ func (x *CaptureResponse) String() string {
 func (*CaptureResponse) ProtoMessage() {}
 
 func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6142,7 +6286,7 @@ func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
 func (*CaptureResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{71}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *CaptureResponse) GetPackets() []*CapturedPacket {
@@ -6171,7 +6315,7 @@ type CapturedPacket struct {
 
 func (x *CapturedPacket) Reset() {
 	*x = CapturedPacket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6183,7 +6327,7 @@ func (x *CapturedPacket) String() string {
 func (*CapturedPacket) ProtoMessage() {}
 
 func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6196,7 +6340,7 @@ func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
 func (*CapturedPacket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{72}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *CapturedPacket) GetAtNs() int64 {
@@ -6250,7 +6394,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6262,7 +6406,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6275,7 +6419,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{73}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *PingRequest) GetPort() string {
@@ -6351,7 +6495,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6363,7 +6507,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6376,7 +6520,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{74}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *PingResponse) GetSequence() uint64 {
@@ -6469,7 +6613,7 @@ type PingStarted struct {
 
 func (x *PingStarted) Reset() {
 	*x = PingStarted{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6481,7 +6625,7 @@ func (x *PingStarted) String() string {
 func (*PingStarted) ProtoMessage() {}
 
 func (x *PingStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6494,7 +6638,7 @@ func (x *PingStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingStarted.ProtoReflect.Descriptor instead.
 func (*PingStarted) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{75}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *PingStarted) GetSource() string {
@@ -6525,7 +6669,7 @@ type EchoReply struct {
 
 func (x *EchoReply) Reset() {
 	*x = EchoReply{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[76]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6537,7 +6681,7 @@ func (x *EchoReply) String() string {
 func (*EchoReply) ProtoMessage() {}
 
 func (x *EchoReply) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[76]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6550,7 +6694,7 @@ func (x *EchoReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EchoReply.ProtoReflect.Descriptor instead.
 func (*EchoReply) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{76}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *EchoReply) GetRoundTripNs() uint64 {
@@ -6583,7 +6727,7 @@ type NoReply struct {
 
 func (x *NoReply) Reset() {
 	*x = NoReply{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[77]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6595,7 +6739,7 @@ func (x *NoReply) String() string {
 func (*NoReply) ProtoMessage() {}
 
 func (x *NoReply) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[77]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6608,7 +6752,7 @@ func (x *NoReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoReply.ProtoReflect.Descriptor instead.
 func (*NoReply) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{77}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{80}
 }
 
 // A message of ICMP or ICMPv6 says why the request did not arrive.
@@ -6623,7 +6767,7 @@ type IcmpError struct {
 
 func (x *IcmpError) Reset() {
 	*x = IcmpError{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[78]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6635,7 +6779,7 @@ func (x *IcmpError) String() string {
 func (*IcmpError) ProtoMessage() {}
 
 func (x *IcmpError) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[78]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6648,7 +6792,7 @@ func (x *IcmpError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IcmpError.ProtoReflect.Descriptor instead.
 func (*IcmpError) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{78}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *IcmpError) GetSource() string {
@@ -6676,8 +6820,11 @@ var File_spate_engine_v1_engine_proto protoreflect.FileDescriptor
 
 const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\n" +
-	"\x1cspate/engine/v1/engine.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/plan.proto\x1a\x1aspate/engine/v1/rate.proto\"\x10\n" +
-	"\x0eGetInfoRequest\"\xed\x03\n" +
+	"\x1cspate/engine/v1/engine.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/plan.proto\x1a\x1aspate/engine/v1/rate.proto\x1a\x1dspate/engine/v1/routing.proto\"F\n" +
+	"\x10ConfigureRequest\x122\n" +
+	"\arouting\x18\x01 \x01(\v2\x18.spate.engine.v1.RoutingR\arouting\"\x13\n" +
+	"\x11ConfigureResponse\"\x10\n" +
+	"\x0eGetInfoRequest\"\xa5\x04\n" +
 	"\x0fGetInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12%\n" +
 	"\x0econtract_minor\x18\x02 \x01(\rR\rcontractMinor\x12/\n" +
@@ -6693,7 +6840,10 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	" \x01(\x04R\rhugepageBytes\x12!\n" +
 	"\fdpdk_version\x18\v \x01(\tR\vdpdkVersion\x12\x18\n" +
 	"\aproblem\x18\f \x01(\tR\aproblem\x122\n" +
-	"\amachine\x18\r \x01(\v2\x18.spate.engine.v1.MachineR\amachine\"\x90\x05\n" +
+	"\amachine\x18\r \x01(\v2\x18.spate.engine.v1.MachineR\amachine\x126\n" +
+	"\arouting\x18\x0e \x01(\v2\x1c.spate.engine.v1.RoutingInfoR\arouting\"'\n" +
+	"\vRoutingInfo\x12\x18\n" +
+	"\aproblem\x18\x01 \x01(\tR\aproblem\"\x90\x05\n" +
 	"\aMachine\x12;\n" +
 	"\vworker_cpus\x18\x01 \x03(\v2\x1a.spate.engine.v1.WorkerCpuR\n" +
 	"workerCpus\x12!\n" +
@@ -6749,7 +6899,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\fPcieLinkFact\x121\n" +
 	"\x05value\x18\x01 \x01(\v2\x19.spate.engine.v1.PcieLinkH\x00R\x05value\x12\x1a\n" +
 	"\aunknown\x18\x02 \x01(\tH\x00R\aunknownB\x06\n" +
-	"\x04fact\"\xf8\x06\n" +
+	"\x04fact\"\xb5\a\n" +
 	"\bPortInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x19.spate.engine.v1.PortKindR\x04kind\x12\x16\n" +
@@ -6775,7 +6925,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\rxdp_copy_mode\x18\x16 \x01(\x0e2\x1c.spate.engine.v1.XdpCopyModeR\vxdpCopyMode\x12Q\n" +
 	"\x12receive_timestamps\x18\x17 \x01(\x0e2\".spate.engine.v1.ReceiveTimestampsR\x11receiveTimestamps\x12,\n" +
 	"\x12timestamp_bound_ns\x18\x18 \x01(\x04R\x10timestampBoundNs\x12+\n" +
-	"\x11offers_timestamps\x18\x19 \x01(\bR\x10offersTimestampsJ\x04\b\n" +
+	"\x11offers_timestamps\x18\x19 \x01(\bR\x10offersTimestamps\x12;\n" +
+	"\bsessions\x18\x1a \x03(\v2\x1f.spate.engine.v1.RoutingSessionR\bsessionsJ\x04\b\n" +
 	"\x10\vR\trx_worker\"\xa5\x02\n" +
 	"\n" +
 	"BondMember\x12\x16\n" +
@@ -7228,7 +7379,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\tDirection\x12\x19\n" +
 	"\x15DIRECTION_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fDIRECTION_RX\x10\x01\x12\x10\n" +
-	"\fDIRECTION_TX\x10\x022\x97\n" +
+	"\fDIRECTION_TX\x10\x022\xeb\n" +
 	"\n" +
 	"\x06Engine\x12L\n" +
 	"\aGetInfo\x12\x1f.spate.engine.v1.GetInfoRequest\x1a .spate.engine.v1.GetInfoResponse\x12N\n" +
@@ -7246,7 +7397,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\aCapture\x12\x1f.spate.engine.v1.CaptureRequest\x1a .spate.engine.v1.CaptureResponse0\x01\x12E\n" +
 	"\x04Ping\x12\x1c.spate.engine.v1.PingRequest\x1a\x1d.spate.engine.v1.PingResponse0\x01\x12a\n" +
 	"\x0eResetReceivers\x12&.spate.engine.v1.ResetReceiversRequest\x1a'.spate.engine.v1.ResetReceiversResponse\x12R\n" +
-	"\tSetLimits\x12!.spate.engine.v1.SetLimitsRequest\x1a\".spate.engine.v1.SetLimitsResponse\x12^\n" +
+	"\tSetLimits\x12!.spate.engine.v1.SetLimitsRequest\x1a\".spate.engine.v1.SetLimitsResponse\x12R\n" +
+	"\tConfigure\x12!.spate.engine.v1.ConfigureRequest\x1a\".spate.engine.v1.ConfigureResponse\x12^\n" +
 	"\rExchangeTimes\x12%.spate.engine.v1.ExchangeTimesRequest\x1a&.spate.engine.v1.ExchangeTimesResponse\x12[\n" +
 	"\fSetReference\x12$.spate.engine.v1.SetReferenceRequest\x1a%.spate.engine.v1.SetReferenceResponse2i\n" +
 	"\bObserver\x12]\n" +
@@ -7265,7 +7417,7 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
+var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 82)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
 	(ReceiveTimestamps)(0),         // 1: spate.engine.v1.ReceiveTimestamps
@@ -7273,223 +7425,233 @@ var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(RunState)(0),                  // 3: spate.engine.v1.RunState
 	(Side)(0),                      // 4: spate.engine.v1.Side
 	(Direction)(0),                 // 5: spate.engine.v1.Direction
-	(*GetInfoRequest)(nil),         // 6: spate.engine.v1.GetInfoRequest
-	(*GetInfoResponse)(nil),        // 7: spate.engine.v1.GetInfoResponse
-	(*Machine)(nil),                // 8: spate.engine.v1.Machine
-	(*WorkerCpu)(nil),              // 9: spate.engine.v1.WorkerCpu
-	(*PciDevice)(nil),              // 10: spate.engine.v1.PciDevice
-	(*PcieLink)(nil),               // 11: spate.engine.v1.PcieLink
-	(*TextFact)(nil),               // 12: spate.engine.v1.TextFact
-	(*BytesFact)(nil),              // 13: spate.engine.v1.BytesFact
-	(*BoolFact)(nil),               // 14: spate.engine.v1.BoolFact
-	(*NumbersFact)(nil),            // 15: spate.engine.v1.NumbersFact
-	(*Numbers)(nil),                // 16: spate.engine.v1.Numbers
-	(*PcieLinkFact)(nil),           // 17: spate.engine.v1.PcieLinkFact
-	(*PortInfo)(nil),               // 18: spate.engine.v1.PortInfo
-	(*BondMember)(nil),             // 19: spate.engine.v1.BondMember
-	(*Neighbour)(nil),              // 20: spate.engine.v1.Neighbour
-	(*RunInfo)(nil),                // 21: spate.engine.v1.RunInfo
-	(*StartTrialRequest)(nil),      // 22: spate.engine.v1.StartTrialRequest
-	(*StartTrialResponse)(nil),     // 23: spate.engine.v1.StartTrialResponse
-	(*ExchangeTimesRequest)(nil),   // 24: spate.engine.v1.ExchangeTimesRequest
-	(*ExchangeTimesResponse)(nil),  // 25: spate.engine.v1.ExchangeTimesResponse
-	(*ReferenceClock)(nil),         // 26: spate.engine.v1.ReferenceClock
-	(*SetReferenceRequest)(nil),    // 27: spate.engine.v1.SetReferenceRequest
-	(*SetReferenceResponse)(nil),   // 28: spate.engine.v1.SetReferenceResponse
-	(*PrepareRequest)(nil),         // 29: spate.engine.v1.PrepareRequest
-	(*PrepareHeader)(nil),          // 30: spate.engine.v1.PrepareHeader
-	(*PrepareResponse)(nil),        // 31: spate.engine.v1.PrepareResponse
-	(*StartRequest)(nil),           // 32: spate.engine.v1.StartRequest
-	(*StartResponse)(nil),          // 33: spate.engine.v1.StartResponse
-	(*Selector)(nil),               // 34: spate.engine.v1.Selector
-	(*UpdateRequest)(nil),          // 35: spate.engine.v1.UpdateRequest
-	(*UpdateResponse)(nil),         // 36: spate.engine.v1.UpdateResponse
-	(*PauseRequest)(nil),           // 37: spate.engine.v1.PauseRequest
-	(*PauseResponse)(nil),          // 38: spate.engine.v1.PauseResponse
-	(*ResumeRequest)(nil),          // 39: spate.engine.v1.ResumeRequest
-	(*ResumeResponse)(nil),         // 40: spate.engine.v1.ResumeResponse
-	(*StopRequest)(nil),            // 41: spate.engine.v1.StopRequest
-	(*StopResponse)(nil),           // 42: spate.engine.v1.StopResponse
-	(*RemoveRequest)(nil),          // 43: spate.engine.v1.RemoveRequest
-	(*RemoveResponse)(nil),         // 44: spate.engine.v1.RemoveResponse
-	(*WatchStatsRequest)(nil),      // 45: spate.engine.v1.WatchStatsRequest
-	(*WatchStatsResponse)(nil),     // 46: spate.engine.v1.WatchStatsResponse
-	(*RecordStats)(nil),            // 47: spate.engine.v1.RecordStats
-	(*WatchRecordsRequest)(nil),    // 48: spate.engine.v1.WatchRecordsRequest
-	(*WatchRecordsResponse)(nil),   // 49: spate.engine.v1.WatchRecordsResponse
-	(*ConnectionRecord)(nil),       // 50: spate.engine.v1.ConnectionRecord
-	(*TemplateStats)(nil),          // 51: spate.engine.v1.TemplateStats
-	(*NamedCounter)(nil),           // 52: spate.engine.v1.NamedCounter
-	(*ProgramCounter)(nil),         // 53: spate.engine.v1.ProgramCounter
-	(*StreamStats)(nil),            // 54: spate.engine.v1.StreamStats
-	(*StreamCounters)(nil),         // 55: spate.engine.v1.StreamCounters
-	(*TagStats)(nil),               // 56: spate.engine.v1.TagStats
-	(*TagRangeStats)(nil),          // 57: spate.engine.v1.TagRangeStats
-	(*TagCounters)(nil),            // 58: spate.engine.v1.TagCounters
-	(*Outage)(nil),                 // 59: spate.engine.v1.Outage
-	(*ArrivalGap)(nil),             // 60: spate.engine.v1.ArrivalGap
-	(*LatencyStats)(nil),           // 61: spate.engine.v1.LatencyStats
-	(*Distribution)(nil),           // 62: spate.engine.v1.Distribution
-	(*Quantile)(nil),               // 63: spate.engine.v1.Quantile
-	(*Bucket)(nil),                 // 64: spate.engine.v1.Bucket
-	(*ReceiverStats)(nil),          // 65: spate.engine.v1.ReceiverStats
-	(*WorkerReceived)(nil),         // 66: spate.engine.v1.WorkerReceived
-	(*Moments)(nil),                // 67: spate.engine.v1.Moments
-	(*PortStats)(nil),              // 68: spate.engine.v1.PortStats
-	(*SetLimitsRequest)(nil),       // 69: spate.engine.v1.SetLimitsRequest
-	(*SetLimitsResponse)(nil),      // 70: spate.engine.v1.SetLimitsResponse
-	(*QueueStats)(nil),             // 71: spate.engine.v1.QueueStats
-	(*WorkerStats)(nil),            // 72: spate.engine.v1.WorkerStats
-	(*FlowSteering)(nil),           // 73: spate.engine.v1.FlowSteering
-	(*ResetReceiversRequest)(nil),  // 74: spate.engine.v1.ResetReceiversRequest
-	(*ResetReceiversResponse)(nil), // 75: spate.engine.v1.ResetReceiversResponse
-	(*CaptureRequest)(nil),         // 76: spate.engine.v1.CaptureRequest
-	(*CaptureResponse)(nil),        // 77: spate.engine.v1.CaptureResponse
-	(*CapturedPacket)(nil),         // 78: spate.engine.v1.CapturedPacket
-	(*PingRequest)(nil),            // 79: spate.engine.v1.PingRequest
-	(*PingResponse)(nil),           // 80: spate.engine.v1.PingResponse
-	(*PingStarted)(nil),            // 81: spate.engine.v1.PingStarted
-	(*EchoReply)(nil),              // 82: spate.engine.v1.EchoReply
-	(*NoReply)(nil),                // 83: spate.engine.v1.NoReply
-	(*IcmpError)(nil),              // 84: spate.engine.v1.IcmpError
-	(*Ratio)(nil),                  // 85: spate.engine.v1.Ratio
-	(*Stage)(nil),                  // 86: spate.engine.v1.Stage
-	(*Rate)(nil),                   // 87: spate.engine.v1.Rate
-	(*TagRange)(nil),               // 88: spate.engine.v1.TagRange
+	(*ConfigureRequest)(nil),       // 6: spate.engine.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),      // 7: spate.engine.v1.ConfigureResponse
+	(*GetInfoRequest)(nil),         // 8: spate.engine.v1.GetInfoRequest
+	(*GetInfoResponse)(nil),        // 9: spate.engine.v1.GetInfoResponse
+	(*RoutingInfo)(nil),            // 10: spate.engine.v1.RoutingInfo
+	(*Machine)(nil),                // 11: spate.engine.v1.Machine
+	(*WorkerCpu)(nil),              // 12: spate.engine.v1.WorkerCpu
+	(*PciDevice)(nil),              // 13: spate.engine.v1.PciDevice
+	(*PcieLink)(nil),               // 14: spate.engine.v1.PcieLink
+	(*TextFact)(nil),               // 15: spate.engine.v1.TextFact
+	(*BytesFact)(nil),              // 16: spate.engine.v1.BytesFact
+	(*BoolFact)(nil),               // 17: spate.engine.v1.BoolFact
+	(*NumbersFact)(nil),            // 18: spate.engine.v1.NumbersFact
+	(*Numbers)(nil),                // 19: spate.engine.v1.Numbers
+	(*PcieLinkFact)(nil),           // 20: spate.engine.v1.PcieLinkFact
+	(*PortInfo)(nil),               // 21: spate.engine.v1.PortInfo
+	(*BondMember)(nil),             // 22: spate.engine.v1.BondMember
+	(*Neighbour)(nil),              // 23: spate.engine.v1.Neighbour
+	(*RunInfo)(nil),                // 24: spate.engine.v1.RunInfo
+	(*StartTrialRequest)(nil),      // 25: spate.engine.v1.StartTrialRequest
+	(*StartTrialResponse)(nil),     // 26: spate.engine.v1.StartTrialResponse
+	(*ExchangeTimesRequest)(nil),   // 27: spate.engine.v1.ExchangeTimesRequest
+	(*ExchangeTimesResponse)(nil),  // 28: spate.engine.v1.ExchangeTimesResponse
+	(*ReferenceClock)(nil),         // 29: spate.engine.v1.ReferenceClock
+	(*SetReferenceRequest)(nil),    // 30: spate.engine.v1.SetReferenceRequest
+	(*SetReferenceResponse)(nil),   // 31: spate.engine.v1.SetReferenceResponse
+	(*PrepareRequest)(nil),         // 32: spate.engine.v1.PrepareRequest
+	(*PrepareHeader)(nil),          // 33: spate.engine.v1.PrepareHeader
+	(*PrepareResponse)(nil),        // 34: spate.engine.v1.PrepareResponse
+	(*StartRequest)(nil),           // 35: spate.engine.v1.StartRequest
+	(*StartResponse)(nil),          // 36: spate.engine.v1.StartResponse
+	(*Selector)(nil),               // 37: spate.engine.v1.Selector
+	(*UpdateRequest)(nil),          // 38: spate.engine.v1.UpdateRequest
+	(*UpdateResponse)(nil),         // 39: spate.engine.v1.UpdateResponse
+	(*PauseRequest)(nil),           // 40: spate.engine.v1.PauseRequest
+	(*PauseResponse)(nil),          // 41: spate.engine.v1.PauseResponse
+	(*ResumeRequest)(nil),          // 42: spate.engine.v1.ResumeRequest
+	(*ResumeResponse)(nil),         // 43: spate.engine.v1.ResumeResponse
+	(*StopRequest)(nil),            // 44: spate.engine.v1.StopRequest
+	(*StopResponse)(nil),           // 45: spate.engine.v1.StopResponse
+	(*RemoveRequest)(nil),          // 46: spate.engine.v1.RemoveRequest
+	(*RemoveResponse)(nil),         // 47: spate.engine.v1.RemoveResponse
+	(*WatchStatsRequest)(nil),      // 48: spate.engine.v1.WatchStatsRequest
+	(*WatchStatsResponse)(nil),     // 49: spate.engine.v1.WatchStatsResponse
+	(*RecordStats)(nil),            // 50: spate.engine.v1.RecordStats
+	(*WatchRecordsRequest)(nil),    // 51: spate.engine.v1.WatchRecordsRequest
+	(*WatchRecordsResponse)(nil),   // 52: spate.engine.v1.WatchRecordsResponse
+	(*ConnectionRecord)(nil),       // 53: spate.engine.v1.ConnectionRecord
+	(*TemplateStats)(nil),          // 54: spate.engine.v1.TemplateStats
+	(*NamedCounter)(nil),           // 55: spate.engine.v1.NamedCounter
+	(*ProgramCounter)(nil),         // 56: spate.engine.v1.ProgramCounter
+	(*StreamStats)(nil),            // 57: spate.engine.v1.StreamStats
+	(*StreamCounters)(nil),         // 58: spate.engine.v1.StreamCounters
+	(*TagStats)(nil),               // 59: spate.engine.v1.TagStats
+	(*TagRangeStats)(nil),          // 60: spate.engine.v1.TagRangeStats
+	(*TagCounters)(nil),            // 61: spate.engine.v1.TagCounters
+	(*Outage)(nil),                 // 62: spate.engine.v1.Outage
+	(*ArrivalGap)(nil),             // 63: spate.engine.v1.ArrivalGap
+	(*LatencyStats)(nil),           // 64: spate.engine.v1.LatencyStats
+	(*Distribution)(nil),           // 65: spate.engine.v1.Distribution
+	(*Quantile)(nil),               // 66: spate.engine.v1.Quantile
+	(*Bucket)(nil),                 // 67: spate.engine.v1.Bucket
+	(*ReceiverStats)(nil),          // 68: spate.engine.v1.ReceiverStats
+	(*WorkerReceived)(nil),         // 69: spate.engine.v1.WorkerReceived
+	(*Moments)(nil),                // 70: spate.engine.v1.Moments
+	(*PortStats)(nil),              // 71: spate.engine.v1.PortStats
+	(*SetLimitsRequest)(nil),       // 72: spate.engine.v1.SetLimitsRequest
+	(*SetLimitsResponse)(nil),      // 73: spate.engine.v1.SetLimitsResponse
+	(*QueueStats)(nil),             // 74: spate.engine.v1.QueueStats
+	(*WorkerStats)(nil),            // 75: spate.engine.v1.WorkerStats
+	(*FlowSteering)(nil),           // 76: spate.engine.v1.FlowSteering
+	(*ResetReceiversRequest)(nil),  // 77: spate.engine.v1.ResetReceiversRequest
+	(*ResetReceiversResponse)(nil), // 78: spate.engine.v1.ResetReceiversResponse
+	(*CaptureRequest)(nil),         // 79: spate.engine.v1.CaptureRequest
+	(*CaptureResponse)(nil),        // 80: spate.engine.v1.CaptureResponse
+	(*CapturedPacket)(nil),         // 81: spate.engine.v1.CapturedPacket
+	(*PingRequest)(nil),            // 82: spate.engine.v1.PingRequest
+	(*PingResponse)(nil),           // 83: spate.engine.v1.PingResponse
+	(*PingStarted)(nil),            // 84: spate.engine.v1.PingStarted
+	(*EchoReply)(nil),              // 85: spate.engine.v1.EchoReply
+	(*NoReply)(nil),                // 86: spate.engine.v1.NoReply
+	(*IcmpError)(nil),              // 87: spate.engine.v1.IcmpError
+	(*Routing)(nil),                // 88: spate.engine.v1.Routing
+	(*RoutingSession)(nil),         // 89: spate.engine.v1.RoutingSession
+	(*Ratio)(nil),                  // 90: spate.engine.v1.Ratio
+	(*Stage)(nil),                  // 91: spate.engine.v1.Stage
+	(*Rate)(nil),                   // 92: spate.engine.v1.Rate
+	(*TagRange)(nil),               // 93: spate.engine.v1.TagRange
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
-	18,  // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
-	21,  // 1: spate.engine.v1.GetInfoResponse.runs:type_name -> spate.engine.v1.RunInfo
-	8,   // 2: spate.engine.v1.GetInfoResponse.machine:type_name -> spate.engine.v1.Machine
-	9,   // 3: spate.engine.v1.Machine.worker_cpus:type_name -> spate.engine.v1.WorkerCpu
-	15,  // 4: spate.engine.v1.Machine.isolated_cpus:type_name -> spate.engine.v1.NumbersFact
-	15,  // 5: spate.engine.v1.Machine.nohz_full_cpus:type_name -> spate.engine.v1.NumbersFact
-	15,  // 6: spate.engine.v1.Machine.numa_nodes:type_name -> spate.engine.v1.NumbersFact
-	15,  // 7: spate.engine.v1.Machine.packet_memory_nodes:type_name -> spate.engine.v1.NumbersFact
-	12,  // 8: spate.engine.v1.Machine.clock_source:type_name -> spate.engine.v1.TextFact
-	13,  // 9: spate.engine.v1.Machine.memlock_bytes:type_name -> spate.engine.v1.BytesFact
-	14,  // 10: spate.engine.v1.Machine.ipc_lock:type_name -> spate.engine.v1.BoolFact
-	10,  // 11: spate.engine.v1.Machine.pci_devices:type_name -> spate.engine.v1.PciDevice
-	15,  // 12: spate.engine.v1.WorkerCpu.numa_node:type_name -> spate.engine.v1.NumbersFact
-	15,  // 13: spate.engine.v1.WorkerCpu.siblings:type_name -> spate.engine.v1.NumbersFact
-	12,  // 14: spate.engine.v1.WorkerCpu.governor:type_name -> spate.engine.v1.TextFact
-	15,  // 15: spate.engine.v1.PciDevice.numa_node:type_name -> spate.engine.v1.NumbersFact
-	12,  // 16: spate.engine.v1.PciDevice.kernel_driver:type_name -> spate.engine.v1.TextFact
-	12,  // 17: spate.engine.v1.PciDevice.iommu:type_name -> spate.engine.v1.TextFact
-	17,  // 18: spate.engine.v1.PciDevice.link:type_name -> spate.engine.v1.PcieLinkFact
-	16,  // 19: spate.engine.v1.NumbersFact.value:type_name -> spate.engine.v1.Numbers
-	11,  // 20: spate.engine.v1.PcieLinkFact.value:type_name -> spate.engine.v1.PcieLink
-	0,   // 21: spate.engine.v1.PortInfo.kind:type_name -> spate.engine.v1.PortKind
-	20,  // 22: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
-	19,  // 23: spate.engine.v1.PortInfo.bond_members:type_name -> spate.engine.v1.BondMember
-	2,   // 24: spate.engine.v1.PortInfo.xdp_copy_mode:type_name -> spate.engine.v1.XdpCopyMode
-	1,   // 25: spate.engine.v1.PortInfo.receive_timestamps:type_name -> spate.engine.v1.ReceiveTimestamps
-	3,   // 26: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	85,  // 27: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
-	85,  // 28: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	26,  // 29: spate.engine.v1.StartTrialRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	86,  // 30: spate.engine.v1.StartTrialRequest.stages:type_name -> spate.engine.v1.Stage
-	21,  // 31: spate.engine.v1.StartTrialResponse.run:type_name -> spate.engine.v1.RunInfo
-	26,  // 32: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	30,  // 33: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
-	21,  // 34: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
-	26,  // 35: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	21,  // 36: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
-	34,  // 37: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	87,  // 38: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	85,  // 39: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	85,  // 40: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
-	21,  // 41: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
-	21,  // 42: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
-	21,  // 43: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
-	21,  // 44: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
-	21,  // 45: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
-	54,  // 46: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	68,  // 47: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	72,  // 48: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	65,  // 49: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
-	51,  // 50: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
-	47,  // 51: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
-	50,  // 52: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
-	4,   // 53: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
-	4,   // 54: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
-	52,  // 55: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
-	52,  // 56: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
-	53,  // 57: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
-	61,  // 58: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	61,  // 59: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	59,  // 60: spate.engine.v1.TemplateStats.outage:type_name -> spate.engine.v1.Outage
-	55,  // 61: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	55,  // 62: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	61,  // 63: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	59,  // 64: spate.engine.v1.StreamCounters.outage:type_name -> spate.engine.v1.Outage
-	56,  // 65: spate.engine.v1.StreamCounters.by_tag:type_name -> spate.engine.v1.TagStats
-	57,  // 66: spate.engine.v1.TagStats.ranges:type_name -> spate.engine.v1.TagRangeStats
-	58,  // 67: spate.engine.v1.TagStats.untagged:type_name -> spate.engine.v1.TagCounters
-	58,  // 68: spate.engine.v1.TagStats.other:type_name -> spate.engine.v1.TagCounters
-	88,  // 69: spate.engine.v1.TagRangeStats.tags:type_name -> spate.engine.v1.TagRange
-	58,  // 70: spate.engine.v1.TagRangeStats.counters:type_name -> spate.engine.v1.TagCounters
-	60,  // 71: spate.engine.v1.Outage.gaps:type_name -> spate.engine.v1.ArrivalGap
-	60,  // 72: spate.engine.v1.Outage.sent:type_name -> spate.engine.v1.ArrivalGap
-	63,  // 73: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	64,  // 74: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	62,  // 75: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
-	66,  // 76: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	67,  // 77: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	67,  // 78: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	67,  // 79: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	67,  // 80: spate.engine.v1.WorkerReceived.inter_arrival:type_name -> spate.engine.v1.Moments
-	67,  // 81: spate.engine.v1.WorkerReceived.jitter:type_name -> spate.engine.v1.Moments
-	67,  // 82: spate.engine.v1.WorkerReceived.latency:type_name -> spate.engine.v1.Moments
-	71,  // 83: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	87,  // 84: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
-	73,  // 85: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	5,   // 86: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	78,  // 87: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	5,   // 88: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	81,  // 89: spate.engine.v1.PingResponse.started:type_name -> spate.engine.v1.PingStarted
-	82,  // 90: spate.engine.v1.PingResponse.reply:type_name -> spate.engine.v1.EchoReply
-	83,  // 91: spate.engine.v1.PingResponse.no_reply:type_name -> spate.engine.v1.NoReply
-	84,  // 92: spate.engine.v1.PingResponse.error:type_name -> spate.engine.v1.IcmpError
-	6,   // 93: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	29,  // 94: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	32,  // 95: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	22,  // 96: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
-	35,  // 97: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	37,  // 98: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	39,  // 99: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	41,  // 100: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	43,  // 101: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	45,  // 102: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	76,  // 103: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	79,  // 104: spate.engine.v1.Engine.Ping:input_type -> spate.engine.v1.PingRequest
-	74,  // 105: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	69,  // 106: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
-	24,  // 107: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
-	27,  // 108: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
-	48,  // 109: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	7,   // 110: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	31,  // 111: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	33,  // 112: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	23,  // 113: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
-	36,  // 114: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	38,  // 115: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	40,  // 116: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	42,  // 117: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	44,  // 118: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	46,  // 119: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	77,  // 120: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	80,  // 121: spate.engine.v1.Engine.Ping:output_type -> spate.engine.v1.PingResponse
-	75,  // 122: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	70,  // 123: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
-	25,  // 124: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
-	28,  // 125: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
-	49,  // 126: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	110, // [110:127] is the sub-list for method output_type
-	93,  // [93:110] is the sub-list for method input_type
-	93,  // [93:93] is the sub-list for extension type_name
-	93,  // [93:93] is the sub-list for extension extendee
-	0,   // [0:93] is the sub-list for field type_name
+	88,  // 0: spate.engine.v1.ConfigureRequest.routing:type_name -> spate.engine.v1.Routing
+	21,  // 1: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
+	24,  // 2: spate.engine.v1.GetInfoResponse.runs:type_name -> spate.engine.v1.RunInfo
+	11,  // 3: spate.engine.v1.GetInfoResponse.machine:type_name -> spate.engine.v1.Machine
+	10,  // 4: spate.engine.v1.GetInfoResponse.routing:type_name -> spate.engine.v1.RoutingInfo
+	12,  // 5: spate.engine.v1.Machine.worker_cpus:type_name -> spate.engine.v1.WorkerCpu
+	18,  // 6: spate.engine.v1.Machine.isolated_cpus:type_name -> spate.engine.v1.NumbersFact
+	18,  // 7: spate.engine.v1.Machine.nohz_full_cpus:type_name -> spate.engine.v1.NumbersFact
+	18,  // 8: spate.engine.v1.Machine.numa_nodes:type_name -> spate.engine.v1.NumbersFact
+	18,  // 9: spate.engine.v1.Machine.packet_memory_nodes:type_name -> spate.engine.v1.NumbersFact
+	15,  // 10: spate.engine.v1.Machine.clock_source:type_name -> spate.engine.v1.TextFact
+	16,  // 11: spate.engine.v1.Machine.memlock_bytes:type_name -> spate.engine.v1.BytesFact
+	17,  // 12: spate.engine.v1.Machine.ipc_lock:type_name -> spate.engine.v1.BoolFact
+	13,  // 13: spate.engine.v1.Machine.pci_devices:type_name -> spate.engine.v1.PciDevice
+	18,  // 14: spate.engine.v1.WorkerCpu.numa_node:type_name -> spate.engine.v1.NumbersFact
+	18,  // 15: spate.engine.v1.WorkerCpu.siblings:type_name -> spate.engine.v1.NumbersFact
+	15,  // 16: spate.engine.v1.WorkerCpu.governor:type_name -> spate.engine.v1.TextFact
+	18,  // 17: spate.engine.v1.PciDevice.numa_node:type_name -> spate.engine.v1.NumbersFact
+	15,  // 18: spate.engine.v1.PciDevice.kernel_driver:type_name -> spate.engine.v1.TextFact
+	15,  // 19: spate.engine.v1.PciDevice.iommu:type_name -> spate.engine.v1.TextFact
+	20,  // 20: spate.engine.v1.PciDevice.link:type_name -> spate.engine.v1.PcieLinkFact
+	19,  // 21: spate.engine.v1.NumbersFact.value:type_name -> spate.engine.v1.Numbers
+	14,  // 22: spate.engine.v1.PcieLinkFact.value:type_name -> spate.engine.v1.PcieLink
+	0,   // 23: spate.engine.v1.PortInfo.kind:type_name -> spate.engine.v1.PortKind
+	23,  // 24: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
+	22,  // 25: spate.engine.v1.PortInfo.bond_members:type_name -> spate.engine.v1.BondMember
+	2,   // 26: spate.engine.v1.PortInfo.xdp_copy_mode:type_name -> spate.engine.v1.XdpCopyMode
+	1,   // 27: spate.engine.v1.PortInfo.receive_timestamps:type_name -> spate.engine.v1.ReceiveTimestamps
+	89,  // 28: spate.engine.v1.PortInfo.sessions:type_name -> spate.engine.v1.RoutingSession
+	3,   // 29: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
+	90,  // 30: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	90,  // 31: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	29,  // 32: spate.engine.v1.StartTrialRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	91,  // 33: spate.engine.v1.StartTrialRequest.stages:type_name -> spate.engine.v1.Stage
+	24,  // 34: spate.engine.v1.StartTrialResponse.run:type_name -> spate.engine.v1.RunInfo
+	29,  // 35: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	33,  // 36: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
+	24,  // 37: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
+	29,  // 38: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	24,  // 39: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
+	37,  // 40: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
+	92,  // 41: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	90,  // 42: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	90,  // 43: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	24,  // 44: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
+	24,  // 45: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
+	24,  // 46: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
+	24,  // 47: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
+	24,  // 48: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
+	57,  // 49: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
+	71,  // 50: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	75,  // 51: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	68,  // 52: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	54,  // 53: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
+	50,  // 54: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
+	53,  // 55: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
+	4,   // 56: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
+	4,   // 57: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
+	55,  // 58: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
+	55,  // 59: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
+	56,  // 60: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
+	64,  // 61: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	64,  // 62: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	62,  // 63: spate.engine.v1.TemplateStats.outage:type_name -> spate.engine.v1.Outage
+	58,  // 64: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	58,  // 65: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	64,  // 66: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	62,  // 67: spate.engine.v1.StreamCounters.outage:type_name -> spate.engine.v1.Outage
+	59,  // 68: spate.engine.v1.StreamCounters.by_tag:type_name -> spate.engine.v1.TagStats
+	60,  // 69: spate.engine.v1.TagStats.ranges:type_name -> spate.engine.v1.TagRangeStats
+	61,  // 70: spate.engine.v1.TagStats.untagged:type_name -> spate.engine.v1.TagCounters
+	61,  // 71: spate.engine.v1.TagStats.other:type_name -> spate.engine.v1.TagCounters
+	93,  // 72: spate.engine.v1.TagRangeStats.tags:type_name -> spate.engine.v1.TagRange
+	61,  // 73: spate.engine.v1.TagRangeStats.counters:type_name -> spate.engine.v1.TagCounters
+	63,  // 74: spate.engine.v1.Outage.gaps:type_name -> spate.engine.v1.ArrivalGap
+	63,  // 75: spate.engine.v1.Outage.sent:type_name -> spate.engine.v1.ArrivalGap
+	66,  // 76: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	67,  // 77: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	65,  // 78: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
+	69,  // 79: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	70,  // 80: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	70,  // 81: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	70,  // 82: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	70,  // 83: spate.engine.v1.WorkerReceived.inter_arrival:type_name -> spate.engine.v1.Moments
+	70,  // 84: spate.engine.v1.WorkerReceived.jitter:type_name -> spate.engine.v1.Moments
+	70,  // 85: spate.engine.v1.WorkerReceived.latency:type_name -> spate.engine.v1.Moments
+	74,  // 86: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	92,  // 87: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
+	76,  // 88: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	5,   // 89: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	81,  // 90: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	5,   // 91: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	84,  // 92: spate.engine.v1.PingResponse.started:type_name -> spate.engine.v1.PingStarted
+	85,  // 93: spate.engine.v1.PingResponse.reply:type_name -> spate.engine.v1.EchoReply
+	86,  // 94: spate.engine.v1.PingResponse.no_reply:type_name -> spate.engine.v1.NoReply
+	87,  // 95: spate.engine.v1.PingResponse.error:type_name -> spate.engine.v1.IcmpError
+	8,   // 96: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	32,  // 97: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	35,  // 98: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	25,  // 99: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
+	38,  // 100: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	40,  // 101: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	42,  // 102: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	44,  // 103: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	46,  // 104: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	48,  // 105: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	79,  // 106: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	82,  // 107: spate.engine.v1.Engine.Ping:input_type -> spate.engine.v1.PingRequest
+	77,  // 108: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	72,  // 109: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
+	6,   // 110: spate.engine.v1.Engine.Configure:input_type -> spate.engine.v1.ConfigureRequest
+	27,  // 111: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
+	30,  // 112: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
+	51,  // 113: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	9,   // 114: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	34,  // 115: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	36,  // 116: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	26,  // 117: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
+	39,  // 118: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	41,  // 119: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	43,  // 120: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	45,  // 121: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	47,  // 122: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	49,  // 123: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	80,  // 124: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	83,  // 125: spate.engine.v1.Engine.Ping:output_type -> spate.engine.v1.PingResponse
+	78,  // 126: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	73,  // 127: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
+	7,   // 128: spate.engine.v1.Engine.Configure:output_type -> spate.engine.v1.ConfigureResponse
+	28,  // 129: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
+	31,  // 130: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
+	52,  // 131: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	114, // [114:132] is the sub-list for method output_type
+	96,  // [96:114] is the sub-list for method input_type
+	96,  // [96:96] is the sub-list for extension type_name
+	96,  // [96:96] is the sub-list for extension extendee
+	0,   // [0:96] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -7499,38 +7661,39 @@ func file_spate_engine_v1_engine_proto_init() {
 	}
 	file_spate_engine_v1_plan_proto_init()
 	file_spate_engine_v1_rate_proto_init()
-	file_spate_engine_v1_engine_proto_msgTypes[6].OneofWrappers = []any{
+	file_spate_engine_v1_routing_proto_init()
+	file_spate_engine_v1_engine_proto_msgTypes[9].OneofWrappers = []any{
 		(*TextFact_Value)(nil),
 		(*TextFact_Unknown)(nil),
 	}
-	file_spate_engine_v1_engine_proto_msgTypes[7].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[10].OneofWrappers = []any{
 		(*BytesFact_Value)(nil),
 		(*BytesFact_Unknown)(nil),
 	}
-	file_spate_engine_v1_engine_proto_msgTypes[8].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[11].OneofWrappers = []any{
 		(*BoolFact_Value)(nil),
 		(*BoolFact_Unknown)(nil),
 	}
-	file_spate_engine_v1_engine_proto_msgTypes[9].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[12].OneofWrappers = []any{
 		(*NumbersFact_Value)(nil),
 		(*NumbersFact_Unknown)(nil),
 	}
-	file_spate_engine_v1_engine_proto_msgTypes[11].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[14].OneofWrappers = []any{
 		(*PcieLinkFact_Value)(nil),
 		(*PcieLinkFact_Unknown)(nil),
 	}
-	file_spate_engine_v1_engine_proto_msgTypes[23].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[26].OneofWrappers = []any{
 		(*PrepareRequest_Header)(nil),
 		(*PrepareRequest_Chunk)(nil),
 	}
-	file_spate_engine_v1_engine_proto_msgTypes[29].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[32].OneofWrappers = []any{
 		(*UpdateRequest_Rate)(nil),
 		(*UpdateRequest_RateFactor)(nil),
 		(*UpdateRequest_Paused)(nil),
 		(*UpdateRequest_Enabled)(nil),
 		(*UpdateRequest_FlowsPerSecond)(nil),
 	}
-	file_spate_engine_v1_engine_proto_msgTypes[74].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[77].OneofWrappers = []any{
 		(*PingResponse_Started)(nil),
 		(*PingResponse_Reply)(nil),
 		(*PingResponse_NoReply)(nil),
@@ -7542,7 +7705,7 @@ func file_spate_engine_v1_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   79,
+			NumMessages:   82,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -39,6 +39,7 @@ const (
 	Engine_Ping_FullMethodName           = "/spate.engine.v1.Engine/Ping"
 	Engine_ResetReceivers_FullMethodName = "/spate.engine.v1.Engine/ResetReceivers"
 	Engine_SetLimits_FullMethodName      = "/spate.engine.v1.Engine/SetLimits"
+	Engine_Configure_FullMethodName      = "/spate.engine.v1.Engine/Configure"
 	Engine_ExchangeTimes_FullMethodName  = "/spate.engine.v1.Engine/ExchangeTimes"
 	Engine_SetReference_FullMethodName   = "/spate.engine.v1.Engine/SetReference"
 )
@@ -79,6 +80,11 @@ type EngineClient interface {
 	ResetReceivers(ctx context.Context, in *ResetReceiversRequest, opts ...grpc.CallOption) (*ResetReceiversResponse, error)
 	// Bounds what the engine sends, for all runs, those under way too.
 	SetLimits(ctx context.Context, in *SetLimitsRequest, opts ...grpc.CallOption) (*SetLimitsResponse, error)
+	// Sets the sessions of routing protocols of all ports, in place of those before: those that are the same go on. The same again changes
+	// nothing, unless a file with a password has changed. INVALID_ARGUMENT with field paths ("routing.routers[0].bgp[1].neighbor"),
+	// FAILED_PRECONDITION if no port is a router, or a file with a password is missing. What BIRD refuses of a configuration that it could not
+	// be given at once is in RoutingInfo.
+	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
 	// Time stamps of this very call by the engine's clock, from which the caller computes how that clock stands to its own (RFC 5905
 	// section 8; docs/clocks.md).
 	ExchangeTimes(ctx context.Context, in *ExchangeTimesRequest, opts ...grpc.CallOption) (*ExchangeTimesResponse, error)
@@ -265,6 +271,16 @@ func (c *engineClient) SetLimits(ctx context.Context, in *SetLimitsRequest, opts
 	return out, nil
 }
 
+func (c *engineClient) Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ConfigureResponse)
+	err := c.cc.Invoke(ctx, Engine_Configure_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *engineClient) ExchangeTimes(ctx context.Context, in *ExchangeTimesRequest, opts ...grpc.CallOption) (*ExchangeTimesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ExchangeTimesResponse)
@@ -321,6 +337,11 @@ type EngineServer interface {
 	ResetReceivers(context.Context, *ResetReceiversRequest) (*ResetReceiversResponse, error)
 	// Bounds what the engine sends, for all runs, those under way too.
 	SetLimits(context.Context, *SetLimitsRequest) (*SetLimitsResponse, error)
+	// Sets the sessions of routing protocols of all ports, in place of those before: those that are the same go on. The same again changes
+	// nothing, unless a file with a password has changed. INVALID_ARGUMENT with field paths ("routing.routers[0].bgp[1].neighbor"),
+	// FAILED_PRECONDITION if no port is a router, or a file with a password is missing. What BIRD refuses of a configuration that it could not
+	// be given at once is in RoutingInfo.
+	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
 	// Time stamps of this very call by the engine's clock, from which the caller computes how that clock stands to its own (RFC 5905
 	// section 8; docs/clocks.md).
 	ExchangeTimes(context.Context, *ExchangeTimesRequest) (*ExchangeTimesResponse, error)
@@ -378,6 +399,9 @@ func (UnimplementedEngineServer) ResetReceivers(context.Context, *ResetReceivers
 }
 func (UnimplementedEngineServer) SetLimits(context.Context, *SetLimitsRequest) (*SetLimitsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetLimits not implemented")
+}
+func (UnimplementedEngineServer) Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Configure not implemented")
 }
 func (UnimplementedEngineServer) ExchangeTimes(context.Context, *ExchangeTimesRequest) (*ExchangeTimesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ExchangeTimes not implemented")
@@ -626,6 +650,24 @@ func _Engine_SetLimits_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Engine_Configure_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ConfigureRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EngineServer).Configure(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Engine_Configure_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EngineServer).Configure(ctx, req.(*ConfigureRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Engine_ExchangeTimes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ExchangeTimesRequest)
 	if err := dec(in); err != nil {
@@ -708,6 +750,10 @@ var Engine_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetLimits",
 			Handler:    _Engine_SetLimits_Handler,
+		},
+		{
+			MethodName: "Configure",
+			Handler:    _Engine_Configure_Handler,
 		},
 		{
 			MethodName: "ExchangeTimes",

@@ -3,8 +3,10 @@
 //!
 //! One thread beside the workers decides everything. A worker only copies the few frames to it that concern it, through a
 //! ring that never grows, and sends what comes back through another.
+mod kernel_routes;
 mod moves;
 mod port;
+mod punt;
 mod throttle;
 
 use std::{
@@ -34,7 +36,8 @@ use port::SlowPort;
 
 pub use moves::LinkNeighbor;
 pub(super) use moves::{Moved, Moves};
-pub use port::{Link, Punt};
+pub use port::Link;
+pub use punt::Punt;
 
 /// The interval at which rings are read while frames came lately, or a caller waits,
 const BUSY_NS: u64 = 1_000_000;
@@ -391,17 +394,20 @@ fn work(shared: &Shared) {
             ports = lock(&shared.ports).iter().flatten().cloned().collect();
             kernel = ports.iter().filter_map(|port| lock(port).kernel_fd()?.ok()).collect();
         }
-        let mut next = u64::MAX;
+        let (mut next, mut is_full) = (u64::MAX, false);
         for port in &ports {
             let mut port = lock(port);
             if port.turn(now, &shared.workers, &shared.moves) {
                 busy_until = now + LATELY_NS;
             }
+            is_full |= port.is_full();
             next = next.min(port.interface.next_ns().unwrap_or(u64::MAX));
         }
         let look = now + if now < busy_until { BUSY_NS } else { QUIET_NS };
-        let kernel: Vec<BorrowedFd<'_>> = kernel.iter().map(AsFd::as_fd).collect();
-        shared.waker.wait(&kernel, look.min(next).saturating_sub(clock.mono_ns()).max(BUSY_NS / 4));
+        let kernel: Vec<BorrowedFd<'_>> = kernel.iter().filter(|_| !is_full).map(AsFd::as_fd).collect();
+        // Until workers have sent some of what fills their rings.
+        let look = if is_full { now } else { look.min(next) };
+        shared.waker.wait(&kernel, look.saturating_sub(clock.mono_ns()).max(BUSY_NS / 4));
     }
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A port with addresses: its rings to and from workers, and what it logs.
-use spate_dpdk::{GroupFilter, Tap};
-use spate_filter::Program;
+use spate_dpdk::GroupFilter;
 use spate_neighbour::{
     Config, Event, Interface, NeighborQuery, Neighbour, NoRoute, Output, Ping, PingError, PingEvent, mac_text,
 };
@@ -10,18 +9,17 @@ use spate_net::vlan::Tags;
 use std::{os::fd::OwnedFd, time::Instant};
 use tokio::sync::mpsc;
 
-use spate_stateless::MIN_FRAME_LEN;
-
 use super::{
     NoNextHop,
     moves::{LinkNeighbor, Moves},
+    punt::{Punt, Punted},
     throttle::Throttle,
 };
 use crate::datapath::{
     OpenError,
     buffers::SHORT_ROOM,
     frames::{self, FrameReader, FrameWriter},
-    open::{OpenPort, Opened},
+    open::Opened,
     worker::{Attachment, Command, Inject, SlowPathCopy},
     workers::Workers,
 };
@@ -29,8 +27,6 @@ use crate::index::{PortIndex, WorkerIndex};
 
 /// Room for frames from each worker, and to one: some hundred frames.
 const RING_BYTES: usize = 128 << 10;
-/// Bytes of an Ethernet header without VLAN tags.
-const HEADER_BYTES: usize = 14;
 /// Events of a ping that wait for its reader.
 const PING_EVENTS: usize = 1024;
 /// Frames of one port that are handled before those of the next port.
@@ -45,27 +41,6 @@ pub struct Link {
     pub punt: Option<Punt>,
 }
 
-/// An interface of the kernel that is made for a port: what the kernel sends on it leaves by the port.
-#[derive(Clone, Debug)]
-pub struct Punt {
-    /// Its name.
-    pub interface: String,
-    /// Which of the frames that the port receives it receives, besides those of runs.
-    pub filter: Program,
-}
-
-/// The interface of a punt: with the port's own address, so that it receives what is sent to the port.
-fn interface_for(punt: &Punt, port: &OpenPort) -> Result<Tap, String> {
-    if !port.config.device.leads_outside() {
-        return Err(
-            "this is a software port, which no other station sends to: punt on a NIC or a kernel interface".into()
-        );
-    }
-    let room = SHORT_ROOM.min(port.port.max_frame_len()) - HEADER_BYTES;
-    let tap = Tap::new(&punt.interface, port.port.mac(), room as u32);
-    tap.map_err(|e| format!("punt to interface {}: {e}", punt.interface))
-}
-
 /// A port as the slow path sees it.
 pub(super) struct SlowPort {
     pub(super) name: String,
@@ -78,7 +53,9 @@ pub(super) struct SlowPort {
     sending: FrameWriter,
     /// The worker that sends for it.
     sender: WorkerIndex,
-    punt: Option<(Tap, Program)>,
+    punt: Option<Punted>,
+    /// The kernel may have more to send, for which there was no room.
+    is_full: bool,
     frame: Vec<u8>,
     output: Output,
     /// Readers of the events of pings, by number of the ping.
@@ -114,19 +91,18 @@ impl SlowPort {
         let name = port.config.name.clone();
         let wrong =
             |e: &dyn std::fmt::Display| OpenError::Config { field: format!("port {name}"), problem: e.to_string() };
-        let punt = match link.punt {
-            Some(punt) => Some((interface_for(&punt, port).map_err(|e| wrong(&e))?, punt.filter)),
-            None => None,
-        };
+        let punt = link.punt.as_ref().map(|punt| Punted::new(punt, port).map_err(|e| wrong(&e))).transpose()?;
         let now_ns = opened.clock.mono_ns();
-        let mut interface = Interface::new(port.port.mac(), link.config, now_ns).map_err(|e| wrong(&e))?;
+        let routing = link.punt.as_ref().is_some_and(Punt::is_of_router);
+        let config = Config { routing, ..link.config };
+        let mut interface = Interface::new(port.port.mac(), config, now_ns).map_err(|e| wrong(&e))?;
         if port.config.device.normalizes_outer_ethertype() {
             interface.normalize_outer_ethertype();
         }
         let mut received = Vec::new();
         for &worker in &port.rx_workers {
             let (frames, reader) = frames::ring(RING_BYTES);
-            let wanted = punt.as_ref().map(|(_, filter)| filter.clone());
+            let wanted = link.punt.as_ref().map(|punt| punt.filter().clone());
             let slow_path = SlowPathCopy { interest: Some(Box::new(interface.interest())), punt: wanted, frames };
             opened.lines.send(worker, Command::Attach(index.0, Attachment::SlowPathCopy(Box::new(slow_path))));
             received.push(reader);
@@ -144,6 +120,7 @@ impl SlowPort {
             sending,
             sender,
             punt,
+            is_full: false,
             frame: Vec::new(),
             output: Output::default(),
             pings: Vec::new(),
@@ -210,11 +187,8 @@ impl SlowPort {
                 && let Some(header) = ring.pop(&mut self.frame)
             {
                 came += 1;
-                if let Some((tap, filter)) = &self.punt
-                    && filter.matches(&self.frame, self.frame.len())
-                {
-                    // Frames are not received while the interface is down, as on any other.
-                    tap.write(&self.frame);
+                if let Some(punt) = &mut self.punt {
+                    punt.offer(&self.frame);
                 }
                 self.interface.receive_arrived(&self.frame, header.at_ns, now_ns, &mut self.output);
             }
@@ -236,17 +210,19 @@ impl SlowPort {
         came + spoke > 0
     }
 
-    /// Sends what the kernel does; how many frames.
+    /// Sends what the kernel does; how many frames. What there is no room for waits in the kernel.
     fn receive_from_kernel(&mut self) -> usize {
-        let Some((tap, _)) = &self.punt else { return 0 };
+        let Some(punt) = &mut self.punt else { return 0 };
         let mut spoke = 0;
-        self.frame.resize(SHORT_ROOM, 0);
+        self.is_full = false;
         while spoke < MAX_FRAMES {
-            match tap.read(&mut self.frame) {
-                Ok(Some(len)) => {
-                    let padded = len.max(MIN_FRAME_LEN);
-                    self.frame[len..padded].fill(0);
-                    self.sending.push(0, padded, &self.frame[..padded]);
+            self.is_full = !self.sending.has_room(SHORT_ROOM);
+            if self.is_full {
+                break;
+            }
+            match punt.next() {
+                Ok(Some(frame)) => {
+                    self.sending.push(0, frame.len(), frame);
                     spoke += 1;
                 }
                 Ok(None) => break,
@@ -262,7 +238,12 @@ impl SlowPort {
 
     /// Descriptor that is readable when the kernel sends.
     pub(super) fn kernel_fd(&self) -> Option<std::io::Result<OwnedFd>> {
-        self.punt.as_ref().map(|(tap, _)| tap.fd().try_clone_to_owned())
+        self.punt.as_ref().map(Punted::fd)
+    }
+
+    /// Whether the kernel has more to send than there is room for: waiting for its descriptor would return at once.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full
     }
 
     fn handle_events(&mut self, moves: &Moves) {

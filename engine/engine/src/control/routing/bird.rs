@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//! BIRD's files, its process where it is run here, and its control socket.
+use super::Place;
+use rustix::process::{Pid, Signal, kill_process};
+use spate_routing::{Command, Configuration, Decoder, Refusal, Reply};
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+
+/// What BIRD reads when it starts: what it was given last and accepted.
+const CONFIGURATION: &str = "bird.conf";
+/// What it is given next.
+const NEXT: &str = "bird.next.conf";
+const SOCKET: &str = "bird.ctl";
+/// The longest time to answer: a million routes take 2 s.
+const REPLY_LIMIT: Duration = Duration::from_secs(60);
+/// How long BIRD has to say goodbye to its neighbors.
+const END_LIMIT: Duration = Duration::from_secs(2);
+
+/// Its files.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    folder: PathBuf,
+}
+
+impl Files {
+    pub(super) fn of(place: &Place) -> Self {
+        Self { folder: place.folder.clone() }
+    }
+
+    /// So that BIRD can start: a configuration in which it has nothing to do.
+    pub(super) fn begin(&self) -> io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        self.write(NEXT, &Configuration { routers: &[], routes: &[], share: spate_routing::Share::ALL })?;
+        self.accept()
+    }
+
+    /// Writes what BIRD is given next; its path.
+    pub(super) fn write_next(&self, configuration: &Configuration<'_>) -> io::Result<String> {
+        self.write(NEXT, configuration)
+    }
+
+    /// BIRD has accepted what it was given: it is what it starts with, too.
+    pub(super) fn accept(&self) -> io::Result<()> {
+        fs::rename(self.folder.join(NEXT), self.folder.join(CONFIGURATION))
+    }
+
+    /// Passwords are in it: only this user reads it.
+    fn write(&self, name: &str, configuration: &Configuration<'_>) -> io::Result<String> {
+        let path = self.folder.join(name);
+        // Another one may have been left with other rights.
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        let mut file = BufWriter::new(file);
+        write!(file, "{configuration}")?;
+        file.flush()?;
+        Ok(path.display().to_string())
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        self.folder.join(SOCKET)
+    }
+
+    fn configuration(&self) -> PathBuf {
+        self.folder.join(CONFIGURATION)
+    }
+}
+
+/// BIRD as a child of this process; it ends when dropped.
+#[derive(Debug)]
+pub(super) struct Process(Child);
+
+impl Process {
+    pub(super) fn start(program: &Path, files: &Files) -> io::Result<Self> {
+        let mut command = std::process::Command::new(program);
+        command.arg("-f").arg("-c").arg(files.configuration()).arg("-s").arg(files.socket());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map(Self)
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn ended(&mut self) -> io::Result<Option<String>> {
+        Ok(self.0.try_wait()?.map(|status| status.to_string()))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let begun = Instant::now();
+        if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
+            // It is a child that was not waited for: the number is its own.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        while begun.elapsed() < END_LIMIT && matches!(self.0.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Why BIRD did not do what a command says.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failed {
+    /// It is not reached any more.
+    #[error("BIRD's control socket: {0}")]
+    Connection(#[from] io::Error),
+    /// Its files cannot be written.
+    #[error("BIRD's configuration: {0}")]
+    Files(io::Error),
+    /// It did not answer, or with something else than a reply.
+    #[error("BIRD's control socket: {0}")]
+    Reply(String),
+    /// It refuses.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+/// A connection to its control socket. There is one command at a time.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: UnixStream,
+    decoder: Decoder,
+}
+
+impl Connection {
+    /// Connects, and waits for the greeting.
+    pub(super) async fn open(socket: &Path) -> Result<Self, Failed> {
+        let mut this = Self { stream: UnixStream::connect(socket).await?, decoder: Decoder::default() };
+        this.reply().await?;
+        Ok(this)
+    }
+
+    /// Sends a command; its reply, once all of it is there.
+    pub(super) async fn command(&mut self, command: &Command) -> Result<Reply, Failed> {
+        self.stream.write_all(format!("{command}\n").as_bytes()).await?;
+        let reply = self.reply().await?;
+        reply.done()?;
+        Ok(reply)
+    }
+
+    async fn reply(&mut self) -> Result<Reply, Failed> {
+        let late = || Failed::Reply(format!("no reply within {REPLY_LIMIT:?}"));
+        tokio::time::timeout(REPLY_LIMIT, self.whole_reply()).await.map_err(|_| late())?
+    }
+
+    async fn whole_reply(&mut self) -> Result<Reply, Failed> {
+        let mut bytes = vec![0; 16 << 10];
+        loop {
+            if let Some(reply) = self.decoder.reply().map_err(|e| Failed::Reply(e.to_string()))? {
+                return Ok(reply);
+            }
+            match self.stream.read(&mut bytes).await? {
+                0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                len => self.decoder.push(&bytes[..len]),
+            }
+        }
+    }
+}

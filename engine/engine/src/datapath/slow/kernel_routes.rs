@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the kernel must know of a router's interface, by netlink (rtnetlink(7)): its addresses, and that what is sent from them to other
+//! subnets leaves by it, through the port's gateways. The pod's own routes stay as they are: what is sent from other addresses does not
+//! see these.
+use std::{io, net::IpAddr, os::fd::OwnedFd};
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with};
+use spate_neighbour::Prefix;
+
+/// linux/rtnetlink.h, linux/netlink.h, linux/if_addr.h, linux/fib_rules.h.
+const RTM_NEWADDR: u16 = 20;
+const RTM_NEWROUTE: u16 = 24;
+const RTM_NEWRULE: u16 = 32;
+const RTM_DELRULE: u16 = 33;
+const NLMSG_ERROR: u16 = 2;
+const NLM_F_REQUEST: u16 = 1;
+const NLM_F_ACK: u16 = 4;
+const NLM_F_EXCL: u16 = 0x200;
+const NLM_F_CREATE: u16 = 0x400;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const IFA_FLAGS: u16 = 8;
+/// No duplicate address detection: the port announces its addresses itself.
+const IFA_F_NODAD: u32 = 2;
+const RTA_OIF: u16 = 4;
+const RTA_GATEWAY: u16 = 5;
+const RTA_TABLE: u16 = 15;
+const RTPROT_STATIC: u8 = 4;
+const RTN_UNICAST: u8 = 1;
+const FRA_SRC: u16 = 2;
+const FRA_TABLE: u16 = 15;
+const FR_ACT_TO_TBL: u8 = 1;
+const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
+
+/// Tables of routes from here on are the routers', by the number of their interface.
+const TABLES: u32 = 10_000;
+
+/// What the kernel does not do.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {error}{remedy}")]
+pub(super) struct Error {
+    what: String,
+    error: io::Error,
+    remedy: &'static str,
+}
+
+/// Addresses and rules of an interface. The kernel forgets addresses and routes with the interface; rules are removed when this is dropped.
+#[derive(Debug)]
+pub(super) struct KernelRoutes {
+    socket: OwnedFd,
+    rules: Vec<Vec<u8>>,
+}
+
+impl KernelRoutes {
+    /// Gives an interface that is up its addresses, and routes through gateways.
+    pub(super) fn new(interface: &str, addresses: &[Prefix], gateways: &[IpAddr]) -> Result<Self, Error> {
+        let failed = |what: &str, error: io::Error| Error {
+            what: what.to_owned(),
+            remedy: match error.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    " (the engine needs the capability NET_ADMIN; for IPv6, net.ipv6.conf.all.disable_ipv6 must be 0)"
+                }
+                _ => "",
+            },
+            error,
+        };
+        let open = || -> io::Result<(OwnedFd, u32)> {
+            let flags = SocketFlags::CLOEXEC;
+            let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+            let any = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
+            Ok((socket, netdevice::name_to_index(any, interface)?))
+        };
+        let (socket, index) = open().map_err(|e| failed("rtnetlink", e))?;
+        let mut this = Self { socket, rules: Vec::new() };
+        let table = TABLES + index;
+        for prefix in addresses {
+            let message = new_address(index, prefix);
+            this.request(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &message)
+                .map_err(|e| failed(&format!("address {prefix} cannot be set"), e))?;
+        }
+        for gateway in gateways {
+            this.request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &new_route(table, index, *gateway))
+                .map_err(|e| failed(&format!("a route through {gateway} cannot be set"), e))?;
+            for prefix in addresses.iter().filter(|prefix| prefix.address.is_ipv4() == gateway.is_ipv4()) {
+                let rule = rule(table, prefix.address);
+                this.request(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &rule)
+                    .map_err(|e| failed(&format!("the rule for packets from {} cannot be set", prefix.address), e))?;
+                this.rules.push(rule);
+            }
+        }
+        Ok(this)
+    }
+
+    /// Sends a request; an error is what the kernel responds.
+    fn request(&self, kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
+        let mut message = Vec::with_capacity(16 + body.len());
+        message.extend_from_slice(&(16 + body.len() as u32).to_ne_bytes());
+        message.extend_from_slice(&kind.to_ne_bytes());
+        message.extend_from_slice(&(flags | NLM_F_REQUEST | NLM_F_ACK).to_ne_bytes());
+        // Sequence number and sender: there is one request at a time.
+        message.extend_from_slice(&[0; 8]);
+        message.extend_from_slice(body);
+        send(&self.socket, &message, SendFlags::empty())?;
+        let mut reply = [0; 4096];
+        let (_, len) = recv(&self.socket, &mut reply, RecvFlags::empty())?;
+        let reply = &reply[..len.min(4096)];
+        let kind = reply.get(4..6).and_then(|bytes| Some(u16::from_ne_bytes(*bytes.first_chunk()?)));
+        let error = reply.get(16..).and_then(|bytes| Some(i32::from_ne_bytes(*bytes.first_chunk()?)));
+        match (kind, error) {
+            (Some(NLMSG_ERROR), Some(0)) => Ok(()),
+            (Some(NLMSG_ERROR), Some(error)) => Err(io::Error::from_raw_os_error(-error)),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel's response is none")),
+        }
+    }
+}
+
+impl Drop for KernelRoutes {
+    fn drop(&mut self) {
+        for rule in &self.rules {
+            if let Err(error) = self.request(RTM_DELRULE, 0, rule) {
+                tracing::debug!(%error, "a rule of a router's address is already gone");
+            }
+        }
+    }
+}
+
+fn family(address: IpAddr) -> u8 {
+    if address.is_ipv4() { AF_INET } else { AF_INET6 }
+}
+
+fn bytes(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+/// Adds an attribute (struct rtattr). All have a multiple of four bytes.
+fn attribute(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    message.extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
+    message.extend_from_slice(&kind.to_ne_bytes());
+    message.extend_from_slice(value);
+}
+
+/// struct ifaddrmsg and its attributes.
+fn new_address(index: u32, prefix: &Prefix) -> Vec<u8> {
+    let mut message = vec![family(prefix.address), prefix.length, 0, 0];
+    message.extend_from_slice(&index.to_ne_bytes());
+    attribute(&mut message, IFA_LOCAL, &bytes(prefix.address));
+    attribute(&mut message, IFA_ADDRESS, &bytes(prefix.address));
+    attribute(&mut message, IFA_FLAGS, &IFA_F_NODAD.to_ne_bytes());
+    message
+}
+
+/// struct rtmsg and its attributes: a default route.
+fn new_route(table: u32, index: u32, gateway: IpAddr) -> Vec<u8> {
+    let mut message = vec![family(gateway), 0, 0, 0, 0, RTPROT_STATIC, 0, RTN_UNICAST, 0, 0, 0, 0];
+    attribute(&mut message, RTA_TABLE, &table.to_ne_bytes());
+    attribute(&mut message, RTA_OIF, &index.to_ne_bytes());
+    attribute(&mut message, RTA_GATEWAY, &bytes(gateway));
+    message
+}
+
+/// struct fib_rule_hdr and its attributes: packets from an address use a table.
+fn rule(table: u32, from: IpAddr) -> Vec<u8> {
+    let from_bits = 8 * bytes(from).len() as u8;
+    let mut message = vec![family(from), 0, from_bits, 0, 0, 0, 0, FR_ACT_TO_TBL, 0, 0, 0, 0];
+    attribute(&mut message, FRA_SRC, &bytes(from));
+    attribute(&mut message, FRA_TABLE, &table.to_ne_bytes());
+    message
+}
