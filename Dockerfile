@@ -41,13 +41,22 @@ RUN apt-get update \
  && apt-get clean && rm -rf /var/lib/apt/lists/* /var/log/apt /var/log/dpkg.log /var/cache/debconf
 COPY --from=engine-build /out/spate-engine /usr/local/bin/
 
+COPY engine/image/bird.conf /image/
 COPY engine/image/collect /usr/local/sbin/
 RUN collect /out /usr/local/bin/spate-engine
+
+# BIRD speaks the routing protocols of ports, in a container of its own that has the engine's image.
+FROM dpdk AS routing
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends bird2 \
+ && apt-get clean && rm -rf /var/lib/apt/lists/* /var/log/apt /var/log/dpkg.log /var/cache/debconf
+RUN rm -rf /out && collect /out /usr/local/bin/spate-engine /usr/sbin/bird \
+ && install -D -m 644 /image/bird.conf /out/etc/spate/bird.conf
 
 # What runs, and no more: no shell, no package manager, nothing that gains rights (build/image-check).
 # The pod names the user and drops all capabilities but those that its ports need: NET_RAW, or the VF's device node, is for root.
 FROM scratch AS engine
-COPY --from=dpdk /out /
+COPY --from=routing /out /
 ENV PATH=/usr/local/bin
 ENTRYPOINT ["/usr/local/bin/spate-engine"]
 
