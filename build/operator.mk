@@ -15,8 +15,8 @@ generate-proto: $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC)
 
 # The rules of a template's programs alone, for up to 512 entries, would cost 270 times an API server's budget for the rules of a kind: they
 # are removed from the kinds that have templates inline, and the operator checks them (operator/internal/definition).
-# Descriptions of headers and of servers, and in runs of all traffic, would make the kinds longer than an annotation: StatelessStream, ASTFTemplate
-# and TrafficProfile have them.
+# Descriptions of headers, of servers and of pods, and in runs of all traffic, would make the kinds longer than an annotation: StatelessStream,
+# ASTFTemplate, TrafficGenerator and TrafficProfile have them.
 # Servers have no tunnels, so what a tunnel must be need not be checked there.
 generate-api: $(CONTROLLER_GEN) $(CLIENT_GEN) $(APPLYCONFIGURATION_GEN)
 	@cd api && $(CONTROLLER_GEN) object:headerFile=header.go.txt paths=./v1alpha1
@@ -33,6 +33,7 @@ generate-api: $(CONTROLLER_GEN) $(CLIENT_GEN) $(APPLYCONFIGURATION_GEN)
 	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficruns.yaml spec.profile.traffic.application.inline.pools.servers.mpls
 	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficprofiles.yaml spec.traffic.stream.inline.packet.headers statelessstream.spec.packet.headers
 	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficprofiles.yaml spec.traffic.application.inline.pools.servers astftemplate.spec.pools.servers
+	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficprofiles.yaml spec.generator.podTemplate trafficgenerator.spec.podTemplate
 	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficruns.yaml spec.profile.traffic.stream trafficprofile.spec.traffic.stream
 	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficruns.yaml spec.profile.traffic.application trafficprofile.spec.traffic.application
 	@cd operator && go run ./hack/trim size ../crds/*.yaml

@@ -40,6 +40,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.BackToBackTestApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BaselineSnapshot"):
 		return &apiv1alpha1.BaselineSnapshotApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BFDSession"):
+		return &apiv1alpha1.BFDSessionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BFDTimers"):
+		return &apiv1alpha1.BFDTimersApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BGPNeighbor"):
+		return &apiv1alpha1.BGPNeighborApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BGPSession"):
+		return &apiv1alpha1.BGPSessionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BondAttachment"):
 		return &apiv1alpha1.BondAttachmentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BondMember"):
@@ -108,6 +116,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.GeneratorPortStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GeneratorReference"):
 		return &apiv1alpha1.GeneratorReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("GeneratorRouting"):
+		return &apiv1alpha1.GeneratorRoutingApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GeneratorSnapshot"):
 		return &apiv1alpha1.GeneratorSnapshotApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GeneratorTolerance"):
@@ -242,6 +252,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.NSHMetadataApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OpenConnectionCommand"):
 		return &apiv1alpha1.OpenConnectionCommandApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OSPFSession"):
+		return &apiv1alpha1.OSPFSessionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Outage"):
 		return &apiv1alpha1.OutageApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Packet"):
@@ -252,6 +264,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PacketMemoryApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PacketSizes"):
 		return &apiv1alpha1.PacketSizesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PasswordSource"):
+		return &apiv1alpha1.PasswordSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Payload"):
 		return &apiv1alpha1.PayloadApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PayloadCounter"):
@@ -282,6 +296,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PortBaselineApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PortPunt"):
 		return &apiv1alpha1.PortPuntApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PortRouting"):
+		return &apiv1alpha1.PortRoutingApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PPPHeader"):
 		return &apiv1alpha1.PPPHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PPPoEHeader"):
@@ -340,6 +356,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ResultDetailsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResultSummary"):
 		return &apiv1alpha1.ResultSummaryApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RIPSession"):
+		return &apiv1alpha1.RIPSessionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RoutingSessionStatus"):
+		return &apiv1alpha1.RoutingSessionStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RunMarks"):
 		return &apiv1alpha1.RunMarksApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RunOverrides"):

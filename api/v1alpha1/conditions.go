@@ -46,6 +46,9 @@ const (
 	// ConditionMachineReady is True on a generator if the preflight of its pods' machines found nothing (NUMA nodes, isolation and
 	// frequency of CPUs, clock, devices and their links). The message has the first findings with their remedies. It has no part in Ready.
 	ConditionMachineReady = "MachineReady"
+	// ConditionRoutingReady is on generators whose ports have routing: True when all sessions of all pods are up, False with the sessions that
+	// are not. It has no part in Ready; a run starts when the sessions of its own ports are up.
+	ConditionRoutingReady = "RoutingReady"
 	// ConditionStale is True on a profile when a stream or template it uses has changed since the current run was
 	// resolved; the change takes effect with the next run.
 	ConditionStale = "Stale"
@@ -190,6 +193,9 @@ const (
 	// ReasonPreparing: engines are receiving and arming the plan.
 	// Remedy: none is needed.
 	ReasonPreparing = "Preparing"
+	// ReasonSettingUp: the engines have the plan, and the sessions of the run's ports are up, or awaited.
+	// Remedy: none is needed.
+	ReasonSettingUp = "SettingUp"
 	// ReasonWarmingUp: traffic is sent and not yet measured.
 	// Remedy: none is needed.
 	ReasonWarmingUp = "WarmingUp"
@@ -262,6 +268,13 @@ const (
 	// Remedy: correct what the message names. If next hops did not answer: `kubectl spate ping GENERATOR GATEWAY --port PORT`, then VLAN,
 	// addresses and cabling.
 	ReasonPrepareFailed = "PrepareFailed"
+	// ReasonRoutingNotReady: a session of a routing protocol is not up; the message has the session, its state and the protocol's error.
+	// Remedy: compare the session with the neighbor's configuration: addresses, AS numbers, password, timers; `kubectl spate routes` has all
+	// sessions, `kubectl spate ping GENERATOR NEIGHBOR --port PORT` whether the neighbor answers (docs/routing.md).
+	ReasonRoutingNotReady = "RoutingNotReady"
+	// ReasonSetupTimedOut: invalid, since a session of the run's ports was not up within `spec.setupTimeout`; the message has which and why.
+	// Remedy: as for RoutingNotReady; raise `spec.setupTimeout` if the neighbor takes longer.
+	ReasonSetupTimedOut = "SetupTimedOut"
 	// ReasonStartFailed: invalid, since the engines could not be started at one instant.
 	// Remedy: run it again. If the message names clocks, synchronise those of the nodes (docs/clocks.md); if it names an engine, see
 	// `kubectl spate logs RUN`.
@@ -360,6 +373,13 @@ const (
 	// `status.pods[].preflight` has all.
 	// Remedy: each finding has its remedy: `kubectl spate doctor GENERATOR` prints all of them (docs/preflight.md).
 	ReasonPreflightFindings = "PreflightFindings"
+)
+
+// Reasons of RoutingReady, beside NoEngines and RoutingNotReady.
+const (
+	// ReasonSessionsUp: all sessions of routing protocols are up.
+	// Remedy: none is needed.
+	ReasonSessionsUp = "SessionsUp"
 )
 
 // Reasons of Stale.

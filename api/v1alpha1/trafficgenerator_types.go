@@ -82,6 +82,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.workerGroups) || !has(self.workers) || self.workerGroups.map(g, g.workers).sum() == self.workers",fieldPath=".workers",message="must be the sum of the workers of workerGroups"
 // +kubebuilder:validation:XValidation:rule="!has(self.workerGroups) || self.ports.all(p, self.workerGroups.exists_one(g, p.name in g.ports))",fieldPath=".workerGroups",message="each port must be in exactly one group: add those that are in none, and leave the others in one"
 // +kubebuilder:validation:XValidation:rule="!has(self.workerGroups) || self.workerGroups.all(g, g.ports.all(n, self.ports.exists(p, p.name == n)))",fieldPath=".workerGroups",message="a group has a port that is none of spec.ports; correct its name, or leave it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.routing) || self.ports.exists(p, has(p.routing))",fieldPath=".routing",message="no port has routing; add it to a port, or leave this out"
 // +kubebuilder:validation:XValidation:rule="!has(self.memory) || !has(self.workers) || !isQuantity(self.memory) || quantity(self.memory).compareTo(quantity('256Mi').add(33554432 * self.workers)) >= 0",fieldPath=".memory",message="must be at least 256Mi and 32Mi for each worker; raise it, or leave it out"
 type TrafficGeneratorSpec struct {
 	// replicas is the number of engine pods. A run's traffic is divided over all of them: together they send what one would.
@@ -159,6 +160,10 @@ type TrafficGeneratorSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=8
 	Volumes []GeneratorVolume `json:"volumes,omitempty"`
+
+	// routing is the container that each pod has if a port has `routing`.
+	// +optional
+	Routing *GeneratorRouting `json:"routing,omitempty"`
 
 	// podTemplate adds metadata and scheduling to the engine pods.
 	// +optional
@@ -268,6 +273,10 @@ type MulticastGroup struct {
 }
 
 // GeneratorPort is one port of every engine pod.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.routing) || (has(self.addresses) && size(self.addresses) > 0)",fieldPath=".addresses",message="a port with routing needs an address, from which its sessions are spoken; add one, or leave routing out"
+// +kubebuilder:validation:XValidation:rule="!has(self.routing) || !has(self.punt)",fieldPath=".punt",message="a port punts or has routing; leave one of them out"
+// +kubebuilder:validation:XValidation:rule="!has(self.routing) || !(has(self.attachment.loopback) || has(self.attachment.discard))",fieldPath=".routing",message="no neighbor is on the link of a loopback or discard port; leave it out, or attach the port to a network"
 type GeneratorPort struct {
 	// name of the port: 1 to 15 lower-case letters, digits or '-'. It becomes the interface's name in the pod, so it
 	// is neither `eth0` (the pod's primary interface, which is never used) nor `lo`.
@@ -325,6 +334,10 @@ type GeneratorPort struct {
 	// punt hands packets that arrive on the port and match a filter to an interface of the pod.
 	// +optional
 	Punt *PortPunt `json:"punt,omitempty"`
+
+	// routing makes the port a router, which has sessions of BGP, OSPF, RIP and BFD with its neighbors.
+	// +optional
+	Routing *PortRouting `json:"routing,omitempty"`
 
 	// offloads says what the device does of the work on packets of templates, where it can: Auto (the default), that it cuts TCP
 	// segments and verifies checksums of TCP on arrival; All, that it completes the checksums of all that is sent, too; None, for
@@ -722,7 +735,7 @@ type AllowedNamespaces struct {
 
 // TrafficGeneratorStatus is what is known of the engine pods.
 type TrafficGeneratorStatus struct {
-	// conditions are Ready, Reconciling, Stalled, MeasurementReady, MachineReady.
+	// conditions are Ready, Reconciling, Stalled, MeasurementReady, MachineReady, and RoutingReady if a port has routing.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -991,6 +1004,12 @@ type GeneratorPortStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Gateways []NeighborStatus `json:"gateways,omitempty"`
+
+	// sessions of the port's routing, in the order of the spec.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=68
+	Sessions []RoutingSessionStatus `json:"sessions,omitempty"`
 }
 
 // XDPCopyMode says whether the kernel copies packets between the memory of a device and that of an AF_XDP socket.

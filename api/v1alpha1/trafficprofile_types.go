@@ -135,6 +135,12 @@ type TrafficDefinition struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || duration(self) > duration('0s')",message="must be greater than zero; leave it out to run until stopped"
 	Duration Duration `json:"duration,omitempty"`
 
+	// setupTimeout is the longest time that the run waits for the sessions of its ports (`routing` of a generator's port) to be up, before it
+	// sends. Later the run is invalid (SetupTimedOut).
+	// +optional
+	// +default="60s"
+	SetupTimeout Duration `json:"setupTimeout,omitempty"`
+
 	// warmup is sent before the measured phase and counted apart.
 	// +optional
 	// +default="0s"
@@ -657,7 +663,7 @@ type GeneratorTolerance struct {
 
 // ProfilePhase is where a profile stands, for people; programs read conditions.
 //
-// +kubebuilder:validation:Enum=Idle;Pending;Queued;Preparing;WarmingUp;Running;Draining;Complete;Suspended;Stalled
+// +kubebuilder:validation:Enum=Idle;Pending;Queued;Preparing;SettingUp;WarmingUp;Running;Draining;Complete;Suspended;Stalled
 type ProfilePhase string
 
 const (
@@ -669,6 +675,8 @@ const (
 	ProfileQueued ProfilePhase = "Queued"
 	// ProfilePreparing: engines receive and arm the plan.
 	ProfilePreparing ProfilePhase = "Preparing"
+	// ProfileSettingUp: the sessions of the run's ports are awaited.
+	ProfileSettingUp ProfilePhase = "SettingUp"
 	// ProfileWarmingUp: traffic is sent and not yet measured.
 	ProfileWarmingUp ProfilePhase = "WarmingUp"
 	// ProfileRunning: traffic is sent and measured.

@@ -457,6 +457,10 @@ type BaselineSnapshot struct {
 
 // RunTiming is the length of each phase.
 type RunTiming struct {
+	// setup is the longest time that the run waits for the sessions of its ports.
+	// +optional
+	Setup Duration `json:"setup,omitempty"`
+
 	// warmup before the measured phase.
 	// +required
 	Warmup Duration `json:"warmup"`
@@ -472,7 +476,7 @@ type RunTiming struct {
 
 // RunPhase is where a run stands.
 //
-// +kubebuilder:validation:Enum=Pending;Preparing;WarmingUp;Running;Draining;Complete
+// +kubebuilder:validation:Enum=Pending;Preparing;SettingUp;WarmingUp;Running;Draining;Complete
 type RunPhase string
 
 const (
@@ -480,6 +484,8 @@ const (
 	RunPending RunPhase = "Pending"
 	// RunPreparing: engines receive and arm the plan.
 	RunPreparing RunPhase = "Preparing"
+	// RunSettingUp: the sessions of the run's ports are awaited.
+	RunSettingUp RunPhase = "SettingUp"
 	// RunWarmingUp: traffic is sent and not yet measured.
 	RunWarmingUp RunPhase = "WarmingUp"
 	// RunRunning: traffic is sent and measured.
@@ -523,6 +529,10 @@ type TrafficRunStatus struct {
 	// prepareTime is when the operator started to prepare the run.
 	// +optional
 	PrepareTime *metav1.Time `json:"prepareTime,omitempty"`
+
+	// setupTime is when the run began to wait for the sessions of its ports; absent if it did not wait.
+	// +optional
+	SetupTime *metav1.Time `json:"setupTime,omitempty"`
 
 	// trafficStartTime is the instant at which all engines started to send.
 	// +optional

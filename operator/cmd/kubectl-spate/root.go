@@ -28,6 +28,7 @@ import (
 	"spate.dev/operator/internal/plugin/records"
 	"spate.dev/operator/internal/plugin/report"
 	"spate.dev/operator/internal/plugin/result"
+	"spate.dev/operator/internal/plugin/routes"
 	"spate.dev/operator/internal/plugin/run"
 	"spate.dev/operator/internal/plugin/search"
 	"spate.dev/operator/internal/plugin/simulate"
@@ -45,8 +46,8 @@ func newRootCommand() *cobra.Command {
 
 What is done with files needs no cluster: check manifests, see the plan that engines would get, write the packets that
 they would send to a capture, bring profiles over from TRex. Runs are started, watched and followed to their verdicts; their results are shown as tables; records of their
-connections are printed, foreign traffic is shown by port, and packets of ports are captured, while they run. Ports ping other stations. The machines
-that generators run on are checked. Events and logs are shown, and collected in an archive.`,
+connections are printed, foreign traffic is shown by port, and packets of ports are captured, while they run. Ports ping other stations, and have sessions
+of routing protocols with them. The machines that generators run on are checked. Events and logs are shown, and collected in an archive.`,
 		Example: `  kubectl spate new --preset imix | kubectl spate run - --wait
   kubectl spate validate smoke.yaml udp-64.yaml
   kubectl spate simulate smoke.yaml udp-64.yaml --pcap smoke.pcap --limit 1000
@@ -63,6 +64,7 @@ that generators run on are checked. Events and logs are shown, and collected in 
   kubectl spate records web
   kubectl spate capture lab --port east -w - | wireshark -k -i -
   kubectl spate ping lab 198.18.0.254 --port east --count 3
+  kubectl spate routes lab
   kubectl spate events smoke --watch
   kubectl spate logs smoke --follow
   kubectl spate must-gather`,
@@ -73,6 +75,7 @@ that generators run on are checked. Events and logs are shown, and collected in 
 	root.AddCommand(validate.NewCommand(), plan.NewCommand(), simulate.NewCommand(), importing.NewCommand(), run.NewCommand(), status.NewCommand(), top.NewCommand(), receive.NewCommand(), result.NewCommand(), report.NewCommand(), export.NewCommand(), compare.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
 		search.NewCommand(), records.NewCommand(), capture.NewCommand(), ping.NewCommand(), doctor.NewCommand(), pluginversion.NewCommand(version))
 	root.AddCommand(newprofile.NewCommand(), events.NewCommand(), logs.NewCommand(), mustgather.NewCommand(version))
+	root.AddCommand(routes.NewCommand())
 	root.SetUsageFunc(usageOf(root.UsageFunc()))
 	return root
 }

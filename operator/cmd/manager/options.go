@@ -81,7 +81,7 @@ func parse(args []string) (*options, error) {
 		"memory that the operator may use, including spate-engine when it checks plans, such as 1Gi: plans that need more are refused. Default: the limit of its control group")
 	f.StringVar(&o.images, "engine-images", os.Getenv("ENGINE_IMAGES"),
 		"comma-separated list of images besides --engine-image that generators may use: complete references, or prefixes that end in * (env ENGINE_IMAGES)")
-	f.BoolVar(&o.inline.SecretVolumes, "inline-secret-volumes", false, "allow generators within profiles volumes with Secrets")
+	f.BoolVar(&o.inline.SecretVolumes, "inline-secret-volumes", false, "allow generators within profiles volumes with Secrets, and sessions of routing protocols with passwords of Secrets")
 	f.BoolVar(&o.inline.ForeignNetworks, "inline-foreign-networks", false, "allow generators within profiles ports on networks of other namespaces")
 	f.StringVar(&o.pullPolicy, "engine-image-pull-policy", string(corev1.PullIfNotPresent), "Always, IfNotPresent or Never")
 	f.StringVar(&o.engineBinary, "engine-binary", env("ENGINE_BINARY", "/usr/local/bin/spate-engine"),

@@ -48,6 +48,7 @@ func checkGenerator(spec *spatev1.TrafficGeneratorSpec, at *field.Path) problem.
 	taken := check.bonds(spec, at.Child("ports"))
 	check.memifs(spec, at.Child("ports"))
 	check.punts(spec, at.Child("ports"), taken)
+	check.routers(spec, at.Child("ports"), taken)
 	check.portMACs(spec, at.Child("ports"))
 	check.groupSizes(spec, at)
 	if len(problems) == 0 && spec.Replicas > 1 {
@@ -108,6 +109,11 @@ func (p checker) replicaAddresses(spec *spatev1.TrafficGeneratorSpec, at *field.
 		for _, gateway := range []string{string(spec.Ports[i].Gateway), string(spec.Ports[i].Gateway6)} {
 			if address, err := netip.ParseAddr(gateway); err == nil {
 				taken[address] = fmt.Sprintf("the gateway of port %s", spec.Ports[i].Name)
+			}
+		}
+		for _, neighbor := range neighborsOf(spec.Ports[i].Routing) {
+			if address, err := netip.ParseAddr(string(neighbor)); err == nil {
+				taken[address] = fmt.Sprintf("a neighbor of port %s", spec.Ports[i].Name)
 			}
 		}
 	}

@@ -260,6 +260,7 @@ func timing(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator
 	if generator != nil {
 		lease = read(generator.Spec.Lease, spec.Child("generator", "lease"))
 	}
+	read(profile.Spec.SetupTimeout, spec.Child("setupTimeout"))
 	timing := &enginev1.Timing{
 		WarmupNs:   uint64(read(profile.Spec.Warmup, spec.Child("warmup"))),
 		DurationNs: uint64(read(profile.Spec.Duration, spec.Child("duration"))),

@@ -32,8 +32,9 @@ const (
 	EngineName = "spate-engine"
 	ManagedBy  = "spate-operator"
 
-	// EngineContainer is the one container of an engine pod.
-	EngineContainer = "engine"
+	// EngineContainer is the container of the engine. RoutingContainer is beside it if a port has routing.
+	EngineContainer  = "engine"
+	RoutingContainer = "routing"
 
 	// PortGRPC and PortMetrics name container ports.
 	PortGRPC    = "grpc"

@@ -133,6 +133,7 @@ func (t Template) pod(index, attempt int, own *spatev1.EnginePodTemplate) *corev
 		},
 	}
 	addClaims(&pod.Spec, &g.Spec)
+	t.addRouting(&pod.Spec)
 	if own != nil {
 		own := own.Spec.DeepCopy()
 		pod.Spec.ImagePullSecrets, pod.Spec.PriorityClassName, pod.Spec.RuntimeClassName = own.ImagePullSecrets, own.PriorityClassName, own.RuntimeClassName
@@ -173,7 +174,7 @@ func (t Template) container(index int) corev1.Container {
 	}
 }
 
-// tunDevice creates the interfaces for punted packets. On a node without it (the kernel module tun is not loaded) the
+// tunDevice creates the interfaces for punted packets and for routing protocols. On a node without it (the kernel module tun is not loaded) the
 // pod does not start, and its events report that.
 const (
 	tunDevice = "/dev/net/tun"
@@ -190,10 +191,10 @@ func (t Template) mounts() []corev1.VolumeMount {
 	for i, v := range t.Generator.Spec.Volumes {
 		mounts = append(mounts, corev1.VolumeMount{Name: captures(i), MountPath: path.Join(data.VolumesDir, string(v.Name)), ReadOnly: !v.Writable})
 	}
-	if t.punts() {
+	if t.makesInterface() {
 		mounts = append(mounts, corev1.VolumeMount{Name: tunVolume, MountPath: tunDevice})
 	}
-	return mounts
+	return append(mounts, t.routingMounts()...)
 }
 
 // captures returns the pod's name of a volume with captures, by index: the volume's own name with a prefix may exceed
@@ -236,6 +237,7 @@ func (t Template) args(index int) []string {
 	for _, port := range s.Ports {
 		args = append(args, link(&port, index)...)
 	}
+	args = append(args, t.routers()...)
 	for _, group := range s.WorkerGroups {
 		names := make([]string, len(group.Ports))
 		for i, name := range group.Ports {
@@ -417,13 +419,13 @@ func (t Template) volumes() []corev1.Volume {
 		}
 		volumes = append(volumes, volume)
 	}
-	if t.punts() {
+	if t.makesInterface() {
 		device := corev1.HostPathCharDev
 		volumes = append(volumes, corev1.Volume{Name: tunVolume, VolumeSource: corev1.VolumeSource{
 			HostPath: &corev1.HostPathVolumeSource{Path: tunDevice, Type: &device},
 		}})
 	}
-	return volumes
+	return append(volumes, t.routingVolumes()...)
 }
 
 // networkSelection is an item of NetworksAnnotation (Network Plumbing Working Group, multi-network specification).

@@ -57,7 +57,7 @@ func (t Template) capabilities() (add []corev1.Capability) {
 		// capability.
 		add = append(add, "SYS_NICE")
 	}
-	if t.punts() || slices.ContainsFunc(t.all(), attachment.kernelDriver) {
+	if t.makesInterface() || slices.ContainsFunc(t.all(), attachment.kernelDriver) {
 		// For packet sockets, creating and configuring interfaces, promiscuous mode, and raw queues and flow rules through a kernel driver.
 		add = append(add, "NET_RAW", "NET_ADMIN")
 	}
@@ -68,7 +68,8 @@ func (t Template) capabilities() (add []corev1.Capability) {
 	return add
 }
 
-// punts reports whether a port hands packets to an interface of the pod, which the engine creates.
-func (t Template) punts() bool {
-	return slices.ContainsFunc(t.Generator.Spec.Ports, func(p spatev1.GeneratorPort) bool { return p.Punt != nil })
+// makesInterface reports whether the engine creates an interface of the pod for a port, to which packets are punted, or by which routing
+// protocols are spoken.
+func (t Template) makesInterface() bool {
+	return slices.ContainsFunc(t.Generator.Spec.Ports, func(p spatev1.GeneratorPort) bool { return p.Punt != nil || p.Routing != nil })
 }

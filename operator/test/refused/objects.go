@@ -36,6 +36,37 @@ spec:
   lease: 1m
 `
 
+// Router is a good generator whose port has sessions of all routing protocols.
+const Router = `
+apiVersion: spate.dev/v1alpha1
+kind: TrafficGenerator
+metadata: {name: router}
+spec:
+  ports:
+  - name: east
+    attachment: {kernel: {network: east}}
+    addresses: [10.99.0.1/24, "2001:db8:99::1/64"]
+    gateway: 10.99.0.254
+    routing:
+      routerID: 1.1.1.1
+      bgp:
+      - name: dut
+        localAS: 65001
+        neighbor: {address: 10.99.0.2, as: 65002}
+        families: [IPv4Unicast, IPv6Unicast]
+        bfd: {interval: 50ms, multiplier: 3}
+        passwordFrom: {secretKeyRef: {name: bgp, key: dut}}
+        holdTime: 9s
+        ttlSecurity: true
+      - {name: far, localAS: 65001, neighbor: {address: 10.1.0.1, as: 4200000000}, multihop: 3, passive: true}
+      ospf:
+      - {name: core, version: 2, area: 0.0.0.1, network: PointToPoint, hello: 1s, dead: 4s, passwordFrom: {secretKeyRef: {name: ospf, key: core}}}
+      - {name: core6, version: 3}
+      rip: [{name: old, version: RIPv2, update: 5s, timeout: 30s}, {name: old6, version: RIPng}]
+      bfd: [{name: alive, neighbor: 10.99.0.3}]
+  routing: {memory: 256Mi}
+`
+
 // Stream is a good stream.
 const Stream = `
 apiVersion: spate.dev/v1alpha1

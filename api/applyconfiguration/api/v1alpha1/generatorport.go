@@ -42,6 +42,8 @@ type GeneratorPortApplyConfiguration struct {
 	VLAN *int32 `json:"vlan,omitempty"`
 	// punt hands packets that arrive on the port and match a filter to an interface of the pod.
 	Punt *PortPuntApplyConfiguration `json:"punt,omitempty"`
+	// routing makes the port a router, which has sessions of BGP, OSPF, RIP and BFD with its neighbors.
+	Routing *PortRoutingApplyConfiguration `json:"routing,omitempty"`
 	// offloads says what the device does of the work on packets of templates, where it can: Auto (the default), that it cuts TCP
 	// segments and verifies checksums of TCP on arrival; All, that it completes the checksums of all that is sent, too; None, for
 	// a driver that does it wrong, or is faster without.
@@ -148,6 +150,14 @@ func (b *GeneratorPortApplyConfiguration) WithVLAN(value int32) *GeneratorPortAp
 // If called multiple times, the Punt field is set to the value of the last call.
 func (b *GeneratorPortApplyConfiguration) WithPunt(value *PortPuntApplyConfiguration) *GeneratorPortApplyConfiguration {
 	b.Punt = value
+	return b
+}
+
+// WithRouting sets the Routing field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Routing field is set to the value of the last call.
+func (b *GeneratorPortApplyConfiguration) WithRouting(value *PortRoutingApplyConfiguration) *GeneratorPortApplyConfiguration {
+	b.Routing = value
 	return b
 }
 

@@ -47,6 +47,8 @@ type GeneratorPortStatusApplyConfiguration struct {
 	Addresses []string `json:"addresses,omitempty"`
 	// gateways of the port and what is known of them.
 	Gateways []NeighborStatusApplyConfiguration `json:"gateways,omitempty"`
+	// sessions of the port's routing, in the order of the spec.
+	Sessions []RoutingSessionStatusApplyConfiguration `json:"sessions,omitempty"`
 }
 
 // GeneratorPortStatusApplyConfiguration constructs a declarative configuration of the GeneratorPortStatus type for use with
@@ -195,6 +197,19 @@ func (b *GeneratorPortStatusApplyConfiguration) WithGateways(values ...*Neighbor
 			panic("nil value passed to WithGateways")
 		}
 		b.Gateways = append(b.Gateways, *values[i])
+	}
+	return b
+}
+
+// WithSessions adds the given value to the Sessions field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Sessions field.
+func (b *GeneratorPortStatusApplyConfiguration) WithSessions(values ...*RoutingSessionStatusApplyConfiguration) *GeneratorPortStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithSessions")
+		}
+		b.Sessions = append(b.Sessions, *values[i])
 	}
 	return b
 }

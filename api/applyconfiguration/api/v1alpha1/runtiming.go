@@ -13,6 +13,8 @@ import (
 //
 // RunTiming is the length of each phase.
 type RunTimingApplyConfiguration struct {
+	// setup is the longest time that the run waits for the sessions of its ports.
+	Setup *apiv1alpha1.Duration `json:"setup,omitempty"`
 	// warmup before the measured phase.
 	Warmup *apiv1alpha1.Duration `json:"warmup,omitempty"`
 	// duration of the measured phase; until stopped when absent.
@@ -25,6 +27,14 @@ type RunTimingApplyConfiguration struct {
 // apply.
 func RunTiming() *RunTimingApplyConfiguration {
 	return &RunTimingApplyConfiguration{}
+}
+
+// WithSetup sets the Setup field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Setup field is set to the value of the last call.
+func (b *RunTimingApplyConfiguration) WithSetup(value apiv1alpha1.Duration) *RunTimingApplyConfiguration {
+	b.Setup = &value
+	return b
 }
 
 // WithWarmup sets the Warmup field in the declarative configuration to the given value

@@ -52,6 +52,9 @@ type TrafficDefinitionApplyConfiguration struct {
 	Records *ConnectionRecordsApplyConfiguration `json:"records,omitempty"`
 	// duration of the measured phase. When absent, the run lasts until it is stopped: it is deleted, or its profile is suspended.
 	Duration *apiv1alpha1.Duration `json:"duration,omitempty"`
+	// setupTimeout is the longest time that the run waits for the sessions of its ports (`routing` of a generator's port) to be up, before it
+	// sends. Later the run is invalid (SetupTimedOut).
+	SetupTimeout *apiv1alpha1.Duration `json:"setupTimeout,omitempty"`
 	// warmup is sent before the measured phase and counted apart.
 	Warmup *apiv1alpha1.Duration `json:"warmup,omitempty"`
 	// drain is how long the run waits for packets in flight after the last was sent.
@@ -212,6 +215,14 @@ func (b *TrafficDefinitionApplyConfiguration) WithRecords(value *ConnectionRecor
 // If called multiple times, the Duration field is set to the value of the last call.
 func (b *TrafficDefinitionApplyConfiguration) WithDuration(value apiv1alpha1.Duration) *TrafficDefinitionApplyConfiguration {
 	b.Duration = &value
+	return b
+}
+
+// WithSetupTimeout sets the SetupTimeout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SetupTimeout field is set to the value of the last call.
+func (b *TrafficDefinitionApplyConfiguration) WithSetupTimeout(value apiv1alpha1.Duration) *TrafficDefinitionApplyConfiguration {
+	b.SetupTimeout = &value
 	return b
 }
 

@@ -45,6 +45,8 @@ type TrafficGeneratorSpecApplyConfiguration struct {
 	PollMode *apiv1alpha1.PollMode `json:"pollMode,omitempty"`
 	// volumes with captures that streams replay, and for connection records.
 	Volumes []GeneratorVolumeApplyConfiguration `json:"volumes,omitempty"`
+	// routing is the container that each pod has if a port has `routing`.
+	Routing *GeneratorRoutingApplyConfiguration `json:"routing,omitempty"`
 	// podTemplate adds metadata and scheduling to the engine pods.
 	PodTemplate *EnginePodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
 	// podGroups divide the pods into groups, which entries of profiles name: the clients of an application on the pods of one group, its
@@ -177,6 +179,14 @@ func (b *TrafficGeneratorSpecApplyConfiguration) WithVolumes(values ...*Generato
 		}
 		b.Volumes = append(b.Volumes, *values[i])
 	}
+	return b
+}
+
+// WithRouting sets the Routing field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Routing field is set to the value of the last call.
+func (b *TrafficGeneratorSpecApplyConfiguration) WithRouting(value *GeneratorRoutingApplyConfiguration) *TrafficGeneratorSpecApplyConfiguration {
+	b.Routing = value
 	return b
 }
 

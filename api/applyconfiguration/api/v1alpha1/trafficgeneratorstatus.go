@@ -13,7 +13,7 @@ import (
 //
 // TrafficGeneratorStatus is what is known of the engine pods.
 type TrafficGeneratorStatusApplyConfiguration struct {
-	// conditions are Ready, Reconciling, Stalled, MeasurementReady, MachineReady.
+	// conditions are Ready, Reconciling, Stalled, MeasurementReady, MachineReady, and RoutingReady if a port has routing.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec this status was computed from; -1 until the operator has seen the object.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`

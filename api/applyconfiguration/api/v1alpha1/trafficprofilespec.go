@@ -175,6 +175,14 @@ func (b *TrafficProfileSpecApplyConfiguration) WithDuration(value apiv1alpha1.Du
 	return b
 }
 
+// WithSetupTimeout sets the SetupTimeout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SetupTimeout field is set to the value of the last call.
+func (b *TrafficProfileSpecApplyConfiguration) WithSetupTimeout(value apiv1alpha1.Duration) *TrafficProfileSpecApplyConfiguration {
+	b.TrafficDefinitionApplyConfiguration.SetupTimeout = &value
+	return b
+}
+
 // WithWarmup sets the Warmup field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Warmup field is set to the value of the last call.

@@ -23,6 +23,8 @@ type TrafficRunStatusApplyConfiguration struct {
 	Phase *apiv1alpha1.RunPhase `json:"phase,omitempty"`
 	// prepareTime is when the operator started to prepare the run.
 	PrepareTime *metav1.Time `json:"prepareTime,omitempty"`
+	// setupTime is when the run began to wait for the sessions of its ports; absent if it did not wait.
+	SetupTime *metav1.Time `json:"setupTime,omitempty"`
 	// trafficStartTime is the instant at which all engines started to send.
 	TrafficStartTime *metav1.MicroTime `json:"trafficStartTime,omitempty"`
 	// completionTime is when the run ended, with its verdict.
@@ -97,6 +99,14 @@ func (b *TrafficRunStatusApplyConfiguration) WithPhase(value apiv1alpha1.RunPhas
 // If called multiple times, the PrepareTime field is set to the value of the last call.
 func (b *TrafficRunStatusApplyConfiguration) WithPrepareTime(value metav1.Time) *TrafficRunStatusApplyConfiguration {
 	b.PrepareTime = &value
+	return b
+}
+
+// WithSetupTime sets the SetupTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SetupTime field is set to the value of the last call.
+func (b *TrafficRunStatusApplyConfiguration) WithSetupTime(value metav1.Time) *TrafficRunStatusApplyConfiguration {
+	b.SetupTime = &value
 	return b
 }
 

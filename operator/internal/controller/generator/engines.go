@@ -160,6 +160,7 @@ func portStatus(before []spatev1.GeneratorPortStatus, info *enginev1.GetInfoResp
 		if mode, ok := copyModes[p.XdpCopyMode]; ok {
 			status.XDP = &spatev1.XDPStatus{CopyMode: mode}
 		}
+		status.Sessions = sessionStatus(before, p, time.Now())
 		for _, g := range p.Gateways {
 			status.Gateways = append(status.Gateways, spatev1.NeighborStatus{Address: g.Address, MAC: g.Mac, Message: g.Problem})
 		}

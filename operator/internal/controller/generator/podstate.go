@@ -6,6 +6,7 @@ package generator
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,7 +50,7 @@ func diagnose(pod *corev1.Pod) problem {
 			return problem{spatev1.ReasonUnschedulable, fmt.Sprintf("pod %s: %s%s", pod.Name, c.Message, labelsNeeded(pod, c.Message))}
 		}
 	}
-	for _, c := range pod.Status.ContainerStatuses {
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
 			reason := spatev1.ReasonPodFailed
 			if strings.Contains(w.Reason, "Image") {

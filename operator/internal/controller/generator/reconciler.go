@@ -278,10 +278,15 @@ func (r *Reconciler) reconcile(ctx context.Context, g *spatev1.TrafficGenerator,
 	if reports.devices, err = r.reportDevices(ctx, g, f.live, reports.answers); err != nil {
 		return 0, err
 	}
+	refused := r.configureRouting(ctx, g, f.live, reports.answers)
 	problems := r.report(ctx, g, pods, f.live, reports)
+	awaited := routingReady(g, refused)
 	again := r.settle(ctx, g, f, resizing(g, active), problems)
 	if reports.unscraped {
 		again = min(again, soon)
+	}
+	if awaited {
+		again = min(again, 2*soon)
 	}
 	if until := time.Until(renew); until < again {
 		again = max(until, soon)

@@ -23,10 +23,14 @@ var runningReason = map[spatev1.RunPhase]struct {
 }{
 	spatev1.RunPending:   {metav1.ConditionFalse, spatev1.ReasonNotStarted},
 	spatev1.RunPreparing: {metav1.ConditionFalse, spatev1.ReasonPreparing},
+	spatev1.RunSettingUp: {metav1.ConditionFalse, spatev1.ReasonSettingUp},
 	spatev1.RunWarmingUp: {metav1.ConditionTrue, spatev1.ReasonWarmingUp},
 	spatev1.RunRunning:   {metav1.ConditionTrue, spatev1.ReasonTransmitting},
 	spatev1.RunDraining:  {metav1.ConditionFalse, spatev1.ReasonDraining},
 }
+
+// beforeTraffic are the phases in which nothing is sent yet.
+var beforeTraffic = []spatev1.RunPhase{spatev1.RunPending, spatev1.RunPreparing, spatev1.RunSettingUp}
 
 // invalidAtTheEnd are reasons for which a run is invalid that was not ended early.
 var invalidAtTheEnd = []string{spatev1.ReasonGeneratorLimited, spatev1.ReasonCountersContradict, spatev1.ReasonDrainTimedOut, spatev1.ReasonThresholdUnmeasured}
@@ -55,7 +59,7 @@ func (s *scope) conditions() {
 			kstatus.Progressing(&status.Conditions, generation, spatev1.ReasonEngineUnreachable, s.unreachable)
 		case s.orphaned != "":
 			kstatus.Progressing(&status.Conditions, generation, spatev1.ReasonOrphanedRun, s.orphaned)
-		case status.Phase == spatev1.RunPending || status.Phase == spatev1.RunPreparing:
+		case slices.Contains(beforeTraffic, status.Phase):
 			kstatus.Progressing(&status.Conditions, generation, running.reason, "")
 		default:
 			set(spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable, executedBy(s.run))
@@ -103,6 +107,8 @@ func (s *scope) recordPhase(before *spatev1.TrafficRun) {
 		message = s.waiting.message
 	case spatev1.RunPreparing:
 		message = "the engines receive the plan"
+	case spatev1.RunSettingUp:
+		message = "sessions of the run's ports are awaited: " + s.waiting.message
 	case spatev1.RunWarmingUp, spatev1.RunRunning:
 		message = "all engines start at " + s.run.Status.TrafficStartTime.UTC().Format("15:04:05.000000Z07:00")
 		if before.Status.Phase == spatev1.RunWarmingUp {

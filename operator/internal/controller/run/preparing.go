@@ -53,6 +53,9 @@ type engineState struct {
 	info  *enginev1.RunInfo
 	ports []*enginev1.PortStats
 	clock engine.Clock
+	// sessions are those of each port that is a router, by its name; routing is how all of them are.
+	sessions map[string][]*enginev1.RoutingSession
+	routing  *enginev1.RoutingInfo
 	// others are the runs that it has instead.
 	others []*enginev1.RunInfo
 }
@@ -87,12 +90,17 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 	if no := s.clocksContradict(holds, facts.ClockBound); no != nil {
 		return s.refused(ctx, []error{no})
 	}
+	if s.run.Status.TrafficStartTime == nil {
+		if ready, again := s.setUp(ctx, holds); !ready {
+			return again, nil
+		}
+	}
 	if s.run.Spec.Search != nil {
 		return s.beginSearch(ctx, holds, facts)
 	}
 	instant, anyStarted := s.instant(holds)
 	if instant == 0 {
-		if s.run.Status.TrafficStartTime != nil && s.run.Status.PrepareTime != nil && time.Since(s.run.Status.PrepareTime.Time) > prepareLimit {
+		if deadline, known := s.prepareDeadline(); s.run.Status.TrafficStartTime != nil && known && time.Now().After(deadline) {
 			return s.refused(ctx, []error{missedStart(s.run.Status.TrafficStartTime.Time, began, time.Now())})
 		}
 		s.run.Status.PortBaseline = s.baseline(holds)
@@ -133,7 +141,11 @@ func (s *scope) inspect(ctx context.Context, pod *corev1.Pod, c *engine.Client) 
 			if err != nil {
 				return engineState{}, fmt.Errorf("pod %s: %w", pod.Name, err)
 			}
-			return engineState{info: stats.Run, ports: stats.Ports, clock: clock}, nil
+			state := engineState{info: stats.Run, ports: stats.Ports, clock: clock, sessions: map[string][]*enginev1.RoutingSession{}, routing: info.Routing}
+			for _, port := range info.Ports {
+				state.sessions[port.Name] = port.Sessions
+			}
+			return state, nil
 		}
 	}
 	return engineState{others: info.Runs}, s.free(ctx, pod, info.Runs)
@@ -289,6 +301,7 @@ func (s *scope) refused(ctx context.Context, errs []error) (time.Duration, error
 	joined := errors.Join(errs...)
 	var no *refusal
 	var lost *storage.LostError
+	deadline, known := s.prepareDeadline()
 	switch {
 	case errors.As(joined, &no):
 		s.stop(ctx, no.message)
@@ -298,7 +311,7 @@ func (s *scope) refused(ctx context.Context, errs []error) (time.Duration, error
 		s.stop(ctx, lost.Message)
 		s.invalid(spatev1.ReasonSnapshotLost, lost.Message+s.remedy(), "")
 		return 0, nil
-	case s.run.Status.PrepareTime != nil && time.Since(s.run.Status.PrepareTime.Time) > prepareLimit:
+	case known && time.Now().After(deadline):
 		s.stop(ctx, "the engines could not be prepared")
 		s.invalid(spatev1.ReasonPrepareFailed, fmt.Sprintf("not prepared within %s: %v%s", prepareLimit, joined, s.remedy()), "")
 		return 0, nil

@@ -346,7 +346,7 @@ func (s *scope) step(ctx context.Context) (time.Duration, error) {
 		return s.pending(ctx)
 	}
 	switch s.run.Status.Phase {
-	case spatev1.RunPreparing:
+	case spatev1.RunPreparing, spatev1.RunSettingUp:
 		return s.preparing(ctx)
 	case spatev1.RunWarmingUp, spatev1.RunRunning, spatev1.RunDraining:
 		return s.underWay(ctx)

@@ -90,7 +90,7 @@ func (s *Resolution) Admit(ctx context.Context, run *spatev1.TrafficRun) (resolv
 			Name: spatev1.ObjectName(s.Generator.Name), Namespace: s.Generator.Namespace, Pods: pods, Limits: s.Generator.Spec.Limits.DeepCopy(),
 		},
 		RunID: id.RunID, Tag: int32(tag), SecondTag: int32(second), RateFactor: s.Resolved.Factor.RatString(), Entries: s.Resolved.Entries, Marks: marksOf(s.Resolved.Outline(id)),
-		Timing:     spatev1.RunTiming{Warmup: definition.Spec.Warmup, Duration: definition.Spec.Duration, Drain: definition.Spec.Drain},
+		Timing:     spatev1.RunTiming{Setup: definition.Spec.SetupTimeout, Warmup: definition.Spec.Warmup, Duration: definition.Spec.Duration, Drain: definition.Spec.Drain},
 		Stages:     s.Resolved.Stages,
 		Thresholds: definition.Spec.Thresholds, GeneratorTolerance: definition.Spec.GeneratorTolerance, WhenPodLost: definition.Spec.WhenPodLost,
 	}

@@ -18,7 +18,7 @@ import (
 
 // InlineAllowed are features that generators within profiles may have as an exception.
 type InlineAllowed struct {
-	// SecretVolumes are volumes with Secrets.
+	// SecretVolumes are volumes with Secrets, and passwords of Secrets for sessions of routing protocols.
 	SecretVolumes bool
 	// ForeignNetworks are networks of other namespaces.
 	ForeignNetworks bool
@@ -37,6 +37,11 @@ func (a InlineAllowed) Refuse(g *spatev1.TrafficGeneratorSpec, namespace string)
 	for i := range g.Volumes {
 		if g.Volumes[i].Secret != nil && !a.SecretVolumes {
 			add(at.Child("volumes").Index(i).Child("secret"), "a volume with a Secret", "--inline-secret-volumes")
+		}
+	}
+	for _, from := range ports.Passwords(g) {
+		if !a.SecretVolumes {
+			add(from.At(at.Child("ports")), "a password of a Secret", "--inline-secret-volumes")
 		}
 	}
 	for _, network := range ports.Networks(g, at) {

@@ -309,18 +309,19 @@ mod tests {
 
     #[test]
     fn what_is_wrong_has_the_contracts_field_and_no_password() {
+        type Change = fn(&mut contract::Router);
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("dut"), "pa55").unwrap();
         std::fs::write(folder.path().join("newline"), "pa55\n").unwrap();
         let passwords = Passwords(Some(folder.path().to_owned()));
-        let of = |change: fn(&mut contract::Router)| {
+        let of = |change: Change| {
             let mut router = east();
             change(&mut router);
             let wrong = routers(&contract::Routing { routers: vec![router] }, &ports(), &passwords).unwrap_err();
             assert!(!wrong.to_string().contains("pa55"), "{wrong}");
             wrong.to_string()
         };
-        let cases: [(fn(&mut contract::Router), &str); 20] = [
+        let cases: [(Change, &str); 20] = [
             (
                 |r| r.port = "north".into(),
                 "routing.routers[0].port: \"north\" is no router of this engine; known are east (--router)",
