@@ -56,8 +56,8 @@ struct Place {
 }
 
 impl Place {
-    fn new() -> Self {
-        let (here, there) = (format!("spate-rt-{}", std::process::id()), format!("spate-dut-{}", std::process::id()));
+    fn new(name: &str) -> Self {
+        let [here, there] = ["rt", "dut"].map(|end| format!("spate-{end}-{name}-{}", std::process::id()));
         let this = Self { here, there, folder: tempfile::tempdir().unwrap() };
         for namespace in [&this.here, &this.there] {
             run(&["ip", "netns", "add", namespace]);
@@ -78,20 +78,6 @@ impl Place {
             "netns",
             &this.there,
         ]);
-        // What comes in on the port's own interface is the engine's alone: the kernel would else take it for the addresses of the
-        // interface that the engine makes.
-        run(&[
-            "ip",
-            "netns",
-            "exec",
-            &this.here,
-            "sysctl",
-            "-qw",
-            "net.ipv4.conf.sp0.arp_ignore=8",
-            "net.ipv6.conf.sp0.disable_ipv6=1",
-        ]);
-        let chain = "add table inet spate; add chain inet spate in { type filter hook prerouting priority -300; }; add rule inet spate in iifname sp0 drop";
-        run(&["ip", "netns", "exec", &this.here, "nft", chain]);
         run(&["ip", "-n", &this.here, "link", "set", "sp0", "up"]);
         run(&["ip", "-n", &this.there, "link", "set", "sp1", "up"]);
         // A kernel would leave checksums of what it sends to a veth to a device that is none.
@@ -122,7 +108,15 @@ impl Place {
         self.start(&self.there, &bird(), &arguments, "device.log")
     }
 
-    async fn engine(&self) -> (Running, EngineClient<Channel>) {
+    /// BIRD in a container beside the engine.
+    fn bird_beside(&self) -> Running {
+        let configuration = concat!(env!("CARGO_MANIFEST_DIR"), "/../image/bird.conf");
+        let socket = self.path("routing").join("bird.ctl");
+        self.start(&self.here, &bird(), &["-f", "-c", configuration, "-s", socket.to_str().unwrap()], "bird.log")
+    }
+
+    /// An engine, with BIRD as its child or not.
+    async fn engine(&self, child: bool) -> (Running, EngineClient<Channel>) {
         let (socket, folder, passwords) = (self.path("engine.sock"), self.path("routing"), self.path("passwords"));
         fs::create_dir(&passwords).unwrap();
         for file in ["bgp", "ospf"] {
@@ -130,6 +124,7 @@ impl Place {
         }
         let listen = serving::unix(&socket);
         let bird = bird();
+        let child = if child { &["--bird", &bird][..] } else { &[] };
         let arguments = [
             "serve",
             "--port=east=kernel:sp0",
@@ -139,8 +134,6 @@ impl Place {
             "--address=east=10.99.0.1/24",
             "--address=east=2001:db8:99::1/64",
             "--router=east=rt-east",
-            "--bird",
-            &bird,
             "--routing-dir",
             folder.to_str().unwrap(),
             "--routing-passwords",
@@ -148,6 +141,7 @@ impl Place {
             "--listen",
             &listen,
         ];
+        let arguments = [&arguments[..], child].concat();
         let running = self.start(&self.here, serving::ENGINE, &arguments, "engine.log");
         (running, EngineClient::new(serving::channel(&socket).await))
     }
@@ -300,9 +294,9 @@ fn all_up(sessions: &[RoutingSession]) -> bool {
 
 #[tokio::test]
 async fn sessions_of_all_kinds_come_up_through_a_port_and_come_back() {
-    let place = Place::new();
+    let place = Place::new("child");
     let device = place.device();
-    let (mut engine, mut client) = place.engine().await;
+    let (mut engine, mut client) = place.engine(true).await;
     let explained = |problem: String| {
         let logs = ["engine.log", "device.log"].map(|name| place.log(name));
         panic!("{problem}\n{}\n{}", logs[0], logs[1]);
@@ -413,6 +407,34 @@ async fn sessions_of_all_kinds_come_up_through_a_port_and_come_back() {
     let mine = place.output(&place.here, &["pgrep", "-P", &engine.0.id().to_string()]);
     assert!(engine.end());
     assert!(!Path::new("/proc").join(mine.trim()).exists(), "BIRD goes on");
+}
+
+#[tokio::test]
+async fn bird_beside_an_engine_has_the_sessions_again_when_it_was_restarted() {
+    let place = Place::new("beside");
+    fs::create_dir(place.path("routing")).unwrap();
+    let mut bird = place.bird_beside();
+    let _device = place.device();
+    let (_engine, mut client) = place.engine(false).await;
+    let explained = |problem: String| {
+        let logs = ["engine.log", "bird.log", "device.log"].map(|name| place.log(name));
+        panic!("{problem}\n{}", logs.join("\n"));
+    };
+    configure(&mut client, east()).await.unwrap();
+    await_sessions(&mut client, Duration::from_secs(30), all_up).await.unwrap_or_else(explained);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let steady = sessions(&mut client).await;
+    assert!(all_up(&steady) && steady.iter().all(|session| session.flaps == 0), "{steady:#?}");
+
+    assert!(bird.end());
+    await_sessions(&mut client, Duration::from_secs(10), |all| all.iter().all(|session| !session.up))
+        .await
+        .unwrap_or_else(explained);
+    assert!(info(&mut client).await.routing.unwrap().problem.starts_with("BIRD "));
+    bird = place.bird_beside();
+    await_sessions(&mut client, Duration::from_secs(40), all_up).await.unwrap_or_else(explained);
+    assert_eq!(info(&mut client).await.routing.unwrap().problem, "");
+    assert!(bird.end());
 }
 
 #[tokio::test]

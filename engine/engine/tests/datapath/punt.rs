@@ -146,8 +146,6 @@ fn a_routers_interface_has_the_ports_addresses_vlan_and_gateways() {
 #[test]
 #[ignore = "runs in the namespace that the test above makes"]
 fn inside_router() {
-    // The kernel must not take for its own what comes in on the port's interface.
-    run(&["sysctl", "-qw", "net.ipv4.conf.sp0.rp_filter=1", "net.ipv4.conf.sp0.arp_ignore=8"]);
     let own = ["10.99.0.1/24", "2001:db8:99::1/64"];
     for vlan in [None, Some(100)] {
         let ports = [("east", PortDevice::Kernel("sp0".into())), ("west", PortDevice::Kernel("sp1".into()))];
@@ -169,6 +167,14 @@ fn inside_router() {
         let rule = rules.lines().find(|rule| rule.contains("from 10.99.0.1 lookup")).expect(&rules);
         let routes = output(&["ip", "route", "show", "table", rule.split(' ').next_back().unwrap()]);
         assert!(routes.starts_with("default via 10.99.0.254 dev rt"), "{routes}");
+        assert!(routes.contains("10.99.0.0/24 dev rt"), "what is on the link is reached through the gateway: {routes}");
+        // What the kernel receives on the port's own interface is dropped, or it would answer, too.
+        for family in ["-4", "-6"] {
+            let rules = output(&["ip", family, "rule"]);
+            let [first, second] = [0, 1].map(|n| rules.lines().nth(n).unwrap_or_default());
+            assert!(first.contains("iif sp0") && first.contains("blackhole"), "{rules}");
+            assert!(second.starts_with("1:") && second.contains("lookup local"), "{rules}");
+        }
 
         // The kernel finds the other station by the port, and hears its replies.
         for to in ["10.99.0.2", "2001:db8:99::2"] {

@@ -2,6 +2,10 @@
 //! What the kernel must know of a router's interface, by netlink (rtnetlink(7)): its addresses, and that what is sent from them to other
 //! subnets leaves by it, through the port's gateways. The pod's own routes stay as they are: what is sent from other addresses does not
 //! see these.
+//!
+//! If the port is an interface of the kernel, the kernel receives there what is for the router, too, finds no socket that is bound to that
+//! interface, and answers with resets. So what comes in there is dropped, by a rule before that for the kernel's own addresses: packet
+//! sockets have received it by then.
 use std::{io, net::IpAddr, os::fd::OwnedFd};
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with};
@@ -22,17 +26,25 @@ const IFA_LOCAL: u16 = 2;
 const IFA_FLAGS: u16 = 8;
 /// No duplicate address detection: the port announces its addresses itself.
 const IFA_F_NODAD: u32 = 2;
+const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
 const RTA_TABLE: u16 = 15;
 const RTPROT_STATIC: u8 = 4;
 const RTN_UNICAST: u8 = 1;
+const RT_SCOPE_LINK: u8 = 253;
+const RT_TABLE_LOCAL: u32 = 255;
 const FRA_SRC: u16 = 2;
+const FRA_IIFNAME: u16 = 3;
+const FRA_PRIORITY: u16 = 6;
 const FRA_TABLE: u16 = 15;
 const FR_ACT_TO_TBL: u8 = 1;
+const FR_ACT_BLACKHOLE: u8 = 6;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 
+/// Priority of the rule for the kernel's own addresses: the kernel gives it the first, and a router's rules come before it.
+const LOCAL_PRIORITY: [u32; 2] = [0, 1];
 /// Tables of routes from here on are the routers', by the number of their interface.
 const TABLES: u32 = 10_000;
 
@@ -53,8 +65,13 @@ pub(super) struct KernelRoutes {
 }
 
 impl KernelRoutes {
-    /// Gives an interface that is up its addresses, and routes through gateways.
-    pub(super) fn new(interface: &str, addresses: &[Prefix], gateways: &[IpAddr]) -> Result<Self, Error> {
+    /// Gives an interface that is up its addresses, and routes through gateways. What the kernel receives on the devices of the port is dropped.
+    pub(super) fn new(
+        interface: &str,
+        addresses: &[Prefix],
+        gateways: &[IpAddr],
+        devices: &[&str],
+    ) -> Result<Self, Error> {
         let failed = |what: &str, error: io::Error| Error {
             what: what.to_owned(),
             remedy: match error.kind() {
@@ -79,6 +96,14 @@ impl KernelRoutes {
             this.request(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &message)
                 .map_err(|e| failed(&format!("address {prefix} cannot be set"), e))?;
         }
+        for prefix in addresses {
+            if gateways.iter().any(|gateway| gateway.is_ipv4() == prefix.address.is_ipv4()) {
+                // Two addresses may be of one subnet.
+                let added = this.request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &subnet_route(table, index, prefix));
+                ignore(added, io::ErrorKind::AlreadyExists)
+                    .map_err(|e| failed(&format!("a route to the subnet of {prefix} cannot be set"), e))?;
+            }
+        }
         for gateway in gateways {
             this.request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &new_route(table, index, *gateway))
                 .map_err(|e| failed(&format!("a route through {gateway} cannot be set"), e))?;
@@ -89,7 +114,24 @@ impl KernelRoutes {
                 this.rules.push(rule);
             }
         }
+        for device in devices {
+            this.drop_received(device)
+                .map_err(|e| failed(&format!("what the kernel receives on {device} cannot be dropped"), e))?;
+        }
         Ok(this)
+    }
+
+    /// Has the kernel drop what it receives on an interface.
+    fn drop_received(&mut self, device: &str) -> io::Result<()> {
+        for family in [AF_INET, AF_INET6] {
+            let [first, second] = LOCAL_PRIORITY.map(|priority| local_rule(family, priority));
+            ignore(self.request(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &second), io::ErrorKind::AlreadyExists)?;
+            ignore(self.request(RTM_DELRULE, 0, &first), io::ErrorKind::NotFound)?;
+            let rule = drop_rule(family, device);
+            self.request(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &rule)?;
+            self.rules.push(rule);
+        }
+        Ok(())
     }
 
     /// Sends a request; an error is what the kernel responds.
@@ -125,6 +167,14 @@ impl Drop for KernelRoutes {
     }
 }
 
+/// Nothing, if that is the error.
+fn ignore(result: io::Result<()>, kind: io::ErrorKind) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == kind => Ok(()),
+        other => other,
+    }
+}
+
 fn family(address: IpAddr) -> u8 {
     if address.is_ipv4() { AF_INET } else { AF_INET6 }
 }
@@ -136,11 +186,12 @@ fn bytes(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// Adds an attribute (struct rtattr). All have a multiple of four bytes.
+/// Adds an attribute (struct rtattr), at a multiple of four bytes.
 fn attribute(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
     message.extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
     message.extend_from_slice(&kind.to_ne_bytes());
     message.extend_from_slice(value);
+    message.resize(message.len().next_multiple_of(4), 0);
 }
 
 /// struct ifaddrmsg and its attributes.
@@ -159,6 +210,38 @@ fn new_route(table: u32, index: u32, gateway: IpAddr) -> Vec<u8> {
     attribute(&mut message, RTA_TABLE, &table.to_ne_bytes());
     attribute(&mut message, RTA_OIF, &index.to_ne_bytes());
     attribute(&mut message, RTA_GATEWAY, &bytes(gateway));
+    message
+}
+
+/// struct rtmsg and its attributes: the subnet of an address, which is on the link.
+fn subnet_route(table: u32, index: u32, prefix: &Prefix) -> Vec<u8> {
+    let family = family(prefix.address);
+    let mut message = vec![family, prefix.length, 0, 0, 0, RTPROT_STATIC, RT_SCOPE_LINK, RTN_UNICAST, 0, 0, 0, 0];
+    let mut network = bytes(prefix.address);
+    let mut left = prefix.length;
+    for byte in &mut network {
+        *byte &= 0xff_u8.checked_shl(8 - u32::from(left.min(8))).unwrap_or(0);
+        left = left.saturating_sub(8);
+    }
+    attribute(&mut message, RTA_DST, &network);
+    attribute(&mut message, RTA_TABLE, &table.to_ne_bytes());
+    attribute(&mut message, RTA_OIF, &index.to_ne_bytes());
+    message
+}
+
+/// struct fib_rule_hdr and its attributes: the kernel's own addresses, at a priority.
+fn local_rule(family: u8, priority: u32) -> Vec<u8> {
+    let mut message = vec![family, 0, 0, 0, 0, 0, 0, FR_ACT_TO_TBL, 0, 0, 0, 0];
+    attribute(&mut message, FRA_PRIORITY, &priority.to_ne_bytes());
+    attribute(&mut message, FRA_TABLE, &RT_TABLE_LOCAL.to_ne_bytes());
+    message
+}
+
+/// struct fib_rule_hdr and its attributes: packets that come in on a device are dropped, before the rule for the kernel's own addresses.
+fn drop_rule(family: u8, device: &str) -> Vec<u8> {
+    let mut message = vec![family, 0, 0, 0, 0, 0, 0, FR_ACT_BLACKHOLE, 0, 0, 0, 0];
+    attribute(&mut message, FRA_PRIORITY, &LOCAL_PRIORITY[0].to_ne_bytes());
+    attribute(&mut message, FRA_IIFNAME, format!("{device}\0").as_bytes());
     message
 }
 

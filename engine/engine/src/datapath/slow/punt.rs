@@ -13,7 +13,7 @@ use spate_net::{
 use spate_stateless::MIN_FRAME_LEN;
 
 use super::kernel_routes::{self, KernelRoutes};
-use crate::datapath::{buffers::SHORT_ROOM, open::OpenPort};
+use crate::datapath::{PortDevice, buffers::SHORT_ROOM, open::OpenPort};
 
 /// Of Ethernet, without VLAN tags.
 const HEADER_BYTES: usize = 14;
@@ -67,6 +67,17 @@ impl Punt {
     }
 }
 
+/// The kernel's interfaces that a device is made of.
+fn kernel_interfaces(device: &PortDevice) -> Vec<&str> {
+    let parts = device.parts().iter();
+    parts
+        .filter_map(|part| match part {
+            PortDevice::Kernel(name) | PortDevice::Xdp(name) => Some(name.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
 /// The interface while there is one.
 pub(super) struct Punted {
     tap: Tap,
@@ -95,7 +106,8 @@ impl Punted {
         let routes = router.as_ref().map(|config| {
             let addresses: &[Prefix] = &config.addresses;
             let gateways = [config.gateway_v4.map(IpAddr::V4), config.gateway_v6.map(IpAddr::V6)];
-            KernelRoutes::new(interface, addresses, &gateways.into_iter().flatten().collect::<Vec<_>>())
+            let gateways: Vec<IpAddr> = gateways.into_iter().flatten().collect();
+            KernelRoutes::new(interface, addresses, &gateways, &kernel_interfaces(&port.config.device))
         });
         let routes = routes.transpose().map_err(|e: kernel_routes::Error| format!("interface {interface}: {e}"))?;
         Ok(Self { tap, filter: filter.clone(), tag, frame: vec![0; SHORT_ROOM], _routes: routes })
