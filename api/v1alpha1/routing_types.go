@@ -127,7 +127,7 @@ type BGPNeighbor struct {
 //
 // +kubebuilder:validation:Minimum=1
 // +kubebuilder:validation:Maximum=4294967295
-// +kubebuilder:validation:XValidation:rule="self != 23456",message="23456 stands for numbers of four bytes (RFC 6793) and is nobody's own; set another number"
+// +kubebuilder:validation:XValidation:rule="self != 23456",message="23456 stands for numbers of four bytes (RFC 6793) and is reserved; set another number"
 type ASNumber int64
 
 // RouteFamily is a family of routes of BGP.

@@ -172,8 +172,8 @@ impl Running {
     /// By SIGTERM; true if it ends by itself then.
     fn end(&mut self) -> bool {
         run(&["kill", "-TERM", &self.0.id().to_string()]);
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(10) {
+        let since = Instant::now();
+        while since.elapsed() < Duration::from_secs(10) {
             if self.0.try_wait().unwrap().is_some() {
                 return true;
             }
@@ -275,13 +275,13 @@ async fn await_sessions(
     limit: Duration,
     done: impl Fn(&[RoutingSession]) -> bool,
 ) -> Result<Vec<RoutingSession>, String> {
-    let begun = Instant::now();
+    let since = Instant::now();
     loop {
         let sessions = sessions(client).await;
         if done(&sessions) {
             return Ok(sessions);
         }
-        if begun.elapsed() > limit {
+        if since.elapsed() > limit {
             return Err(format!("{sessions:#?}"));
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -301,10 +301,10 @@ async fn sessions_of_all_kinds_come_up_through_a_port_and_come_back() {
         let logs = ["engine.log", "device.log"].map(|name| place.log(name));
         panic!("{problem}\n{}\n{}", logs[0], logs[1]);
     };
-    let begun = Instant::now();
+    let since = Instant::now();
     configure(&mut client, east()).await.unwrap();
     let up = await_sessions(&mut client, Duration::from_secs(30), all_up).await.unwrap_or_else(explained);
-    println!("all up after {:?}", begun.elapsed());
+    println!("all up after {:?}", since.elapsed());
     let names: Vec<&str> = up.iter().map(|session| session.name.as_str()).collect();
     assert_eq!(names, ["four", "six", "core", "core6", "old", "old6"]);
 
@@ -399,7 +399,7 @@ async fn sessions_of_all_kinds_come_up_through_a_port_and_come_back() {
         .unwrap_or_else(explained);
     assert!(!fell[0].last_error.is_empty(), "{:?}", fell[0]);
 
-    // No password is said anywhere but in BIRD's own file, which nobody else reads; and BIRD ends with the engine.
+    // No password is anywhere but in BIRD's own file, which no other user can read; and BIRD ends with the engine.
     assert!(!place.log("engine.log").contains("pa55"), "{}", place.log("engine.log"));
     let file = place.path("routing").join("bird.conf");
     assert!(fs::read_to_string(&file).unwrap().contains(PASSWORD));

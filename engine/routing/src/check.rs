@@ -11,13 +11,13 @@ use crate::{
 };
 
 /// Characters of a session's and a set's name: BIRD's names have 64, and other parts before them.
-pub const MOST_NAME_CHARS: usize = 40;
+pub const MAX_NAME_CHARS: usize = 40;
 /// Of a port's name and of an interface's (Linux's IFNAMSIZ).
-const MOST_PORT_CHARS: usize = 15;
+const MAX_PORT_CHARS: usize = 15;
 /// The AS that stands for those of more than two bytes (RFC 6793).
 const AS_TRANS: u32 = 23456;
 /// Entries of AS_PATH, of COMMUNITIES and of LARGE_COMMUNITY, so that all of them have room in a message of 4,096 bytes.
-const MOST_ENTRIES: [usize; 3] = [200, 200, 100];
+const MAX_ENTRIES: [usize; 3] = [200, 200, 100];
 /// BFD's interval, in microseconds. Below, a thread that waits for a CPU would end sessions.
 const BFD_INTERVAL_US: std::ops::RangeInclusive<u32> = 10_000..=60_000_000;
 /// A route of this metric is not reachable in RIP.
@@ -80,8 +80,8 @@ pub fn check(routers: &[Router]) -> Vec<Violation> {
 }
 
 fn check_router(field: &str, router: &Router, wrong: &mut Violations) {
-    check_name(&format!("{field}.port"), &router.port, MOST_PORT_CHARS, wrong);
-    check_name(&format!("{field}.interface"), &router.interface, MOST_PORT_CHARS, wrong);
+    check_name(&format!("{field}.port"), &router.port, MAX_PORT_CHARS, wrong);
+    check_name(&format!("{field}.interface"), &router.interface, MAX_PORT_CHARS, wrong);
     if router.addresses.is_empty() {
         wrong.add(format!("{field}.addresses"), "missing; a router needs an address on its link");
     }
@@ -96,7 +96,7 @@ fn check_router(field: &str, router: &Router, wrong: &mut Violations) {
     let mut names = BTreeSet::new();
     let mut named = |field: &str, name: &str, wrong: &mut Violations| {
         let field = format!("{field}.name");
-        check_name(&field, name, MOST_NAME_CHARS, wrong);
+        check_name(&field, name, MAX_NAME_CHARS, wrong);
         if !names.insert(name.to_owned()) {
             wrong.add(field, format!("{name:?} is another session of the port, too; must be a name of its own"));
         }
@@ -294,7 +294,7 @@ fn check_name(field: &str, name: &str, most: usize, wrong: &mut Violations) {
 
 fn reserved_as(asn: u32) -> Option<String> {
     match asn {
-        0 => Some("AS 0 is nobody's (RFC 7607); must be 1 to 4294967295".into()),
+        0 => Some("AS 0 is reserved (RFC 7607); must be 1 to 4294967295".into()),
         AS_TRANS => Some("AS 23456 stands for others (RFC 6793); must be 1 to 4294967295, and not 23456".into()),
         _ => None,
     }
@@ -309,7 +309,7 @@ pub fn check_routes(routes: &[RouteSet], routers: &[Router], reserved: &[Net]) -
     let mut compared: BTreeMap<&str, Vec<&RouteSet>> = BTreeMap::new();
     for (n, set) in routes.iter().enumerate() {
         let field = format!("routes[{n}]");
-        check_name(&format!("{field}.name"), &set.name, MOST_NAME_CHARS, &mut wrong);
+        check_name(&format!("{field}.name"), &set.name, MAX_NAME_CHARS, &mut wrong);
         if !names.insert(&set.name) {
             wrong
                 .add(format!("{field}.name"), format!("{:?} is another set, too; must be a name of its own", set.name));
@@ -451,7 +451,7 @@ fn check_metric(field: &str, set: &RouteSet, router: &Router, wrong: &mut Violat
 fn check_attributes(field: &str, attributes: &Attributes, wrong: &mut Violations) {
     for (n, asn) in attributes.as_path.iter().enumerate() {
         if *asn == 0 {
-            wrong.add(format!("{field}.as_path[{n}]"), "AS 0 is nobody's (RFC 7607); must be 1 to 4294967295");
+            wrong.add(format!("{field}.as_path[{n}]"), "AS 0 is reserved (RFC 7607); must be 1 to 4294967295");
         }
     }
     let lists = [
@@ -459,7 +459,7 @@ fn check_attributes(field: &str, attributes: &Attributes, wrong: &mut Violations
         ("communities", attributes.communities.len()),
         ("large_communities", attributes.large_communities.len()),
     ];
-    for ((name, len), most) in lists.into_iter().zip(MOST_ENTRIES) {
+    for ((name, len), most) in lists.into_iter().zip(MAX_ENTRIES) {
         if len > most {
             wrong.add(format!("{field}.{name}"), format!("{len} entries; a message of BGP has room for {most}"));
         }

@@ -48,12 +48,12 @@ mod router;
 mod sessions;
 mod tables;
 
-pub use check::{MOST_NAME_CHARS, Violation, check, check_routes};
+pub use check::{MAX_NAME_CHARS, Violation, check, check_routes};
 pub use command::Command;
 pub use configuration::Configuration;
 pub use history::{History, Totals};
 pub use net::{Family, Net, NetError};
-pub use prefixes::{MOST_PREFIXES, Nets, Prefixes, PrefixesError, Range, Share};
+pub use prefixes::{MAX_PREFIXES, Nets, Prefixes, PrefixesError, Range, Share};
 pub use protocols::{Changes, Channel, Protocol, Routes, State, protocols};
 pub use reply::{Decoder, Line, Refusal, Reply, ReplyError};
 pub use route_set::{Attributes, Community, LargeCommunity, NextHop, Origin, RouteSet, TextError};

@@ -7,7 +7,7 @@ use num_integer::Integer;
 use crate::{Family, Net};
 
 /// Prefixes of one set at most.
-pub const MOST_PREFIXES: u32 = 10_000_000;
+pub const MAX_PREFIXES: u32 = 10_000_000;
 
 /// The prefixes of a set. They have numbers, from 0 on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,10 +159,10 @@ impl Prefixes {
         let wrong = |field: String, problem: String| Err(PrefixesError { field, problem });
         match self {
             Self::Range(range) => {
-                if !(1..=MOST_PREFIXES).contains(&range.count) {
+                if !(1..=MAX_PREFIXES).contains(&range.count) {
                     return wrong(
                         "range.count".into(),
-                        format!("{} prefixes; must be 1 to {MOST_PREFIXES}", range.count),
+                        format!("{} prefixes; must be 1 to {MAX_PREFIXES}", range.count),
                     );
                 }
                 if range.step == 0 {
@@ -183,8 +183,8 @@ impl Prefixes {
                 }
             }
             Self::List(list) => {
-                if list.is_empty() || list.len() > MOST_PREFIXES as usize {
-                    return wrong("list".into(), format!("{} prefixes; must be 1 to {MOST_PREFIXES}", list.len()));
+                if list.is_empty() || list.len() > MAX_PREFIXES as usize {
+                    return wrong("list".into(), format!("{} prefixes; must be 1 to {MAX_PREFIXES}", list.len()));
                 }
                 let mut seen = HashSet::with_capacity(list.len());
                 for (n, net) in list.iter().enumerate() {

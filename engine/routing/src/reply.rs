@@ -7,9 +7,9 @@
 use std::mem;
 
 /// The longest line that is read; BIRD's own have 512 bytes.
-const MOST_LINE_BYTES: usize = 4096;
+const MAX_LINE_BYTES: usize = 4096;
 /// The longest reply that is read.
-const MOST_REPLY_BYTES: usize = 16 << 20;
+const MAX_REPLY_BYTES: usize = 16 << 20;
 
 /// A line of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,10 +43,10 @@ pub struct Refusal {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
     /// Too long a line.
-    #[error("a line of more than {MOST_LINE_BYTES} bytes")]
+    #[error("a line of more than {MAX_LINE_BYTES} bytes")]
     Line,
     /// Too long a reply.
-    #[error("a reply of more than {MOST_REPLY_BYTES} bytes")]
+    #[error("a reply of more than {MAX_REPLY_BYTES} bytes")]
     Length,
     /// A line without a code, and no line of the reply before it.
     #[error("{0:?} is no line of a reply of BIRD")]
@@ -85,8 +85,8 @@ impl Decoder {
     pub fn reply(&mut self) -> Result<Option<Reply>, ReplyError> {
         loop {
             let left = &self.bytes[self.read..];
-            let Some(len) = left.iter().take(MOST_LINE_BYTES + 1).position(|byte| *byte == b'\n') else {
-                return if left.len() > MOST_LINE_BYTES { Err(ReplyError::Line) } else { Ok(None) };
+            let Some(len) = left.iter().take(MAX_LINE_BYTES + 1).position(|byte| *byte == b'\n') else {
+                return if left.len() > MAX_LINE_BYTES { Err(ReplyError::Line) } else { Ok(None) };
             };
             let line = String::from_utf8_lossy(&left[..len]);
             let kind = parse(&line, self.lines.last().map(|line| line.code))?;
@@ -95,7 +95,7 @@ impl Decoder {
                 Kind::Aside => {}
                 Kind::More(line) => {
                     self.len += line.text.len();
-                    if self.len > MOST_REPLY_BYTES {
+                    if self.len > MAX_REPLY_BYTES {
                         return Err(ReplyError::Length);
                     }
                     self.lines.push(line);
@@ -206,8 +206,8 @@ mod tests {
                 _ => assert!(matches!(decoded, Err(ReplyError::Form(_))), "{wrong:?}"),
             }
         }
-        assert_eq!(decode(&[b'0'; MOST_LINE_BYTES + 1]), Err(ReplyError::Line));
-        let long = format!("1000-{}\n", "x".repeat(4000)).repeat(MOST_REPLY_BYTES / 4000 + 1);
+        assert_eq!(decode(&[b'0'; MAX_LINE_BYTES + 1]), Err(ReplyError::Line));
+        let long = format!("1000-{}\n", "x".repeat(4000)).repeat(MAX_REPLY_BYTES / 4000 + 1);
         assert_eq!(decode(long.as_bytes()), Err(ReplyError::Length));
     }
 

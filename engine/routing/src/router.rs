@@ -10,7 +10,7 @@ use spate_neighbour::Prefix;
 use crate::Family;
 
 /// The longest password of BGP (Linux's TCP_MD5SIG_MAXKEYLEN).
-const MOST_SECRET_BYTES: usize = 80;
+const MAX_SECRET_BYTES: usize = 80;
 
 /// A port as a router.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,7 +171,7 @@ pub struct Secret(Box<str>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// None, or more than a TCP socket takes.
-    #[error("has {0} bytes; must have 1 to {MOST_SECRET_BYTES}")]
+    #[error("has {0} bytes; must have 1 to {MAX_SECRET_BYTES}")]
     Length(usize),
     /// It cannot be written in BIRD's configuration.
     #[error(
@@ -285,7 +285,7 @@ impl Secret {
     /// # Errors
     /// If a session cannot have this password. The error does not contain it.
     pub fn new(text: &str) -> Result<Self, SecretError> {
-        if !(1..=MOST_SECRET_BYTES).contains(&text.len()) {
+        if !(1..=MAX_SECRET_BYTES).contains(&text.len()) {
             return Err(SecretError::Length(text.len()));
         }
         match text.chars().any(|c| c == '"' || c.is_control()) {

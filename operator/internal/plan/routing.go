@@ -57,7 +57,7 @@ func (p checker) subnetsApart(spec *spatev1.TrafficGeneratorSpec, index int, at 
 				return wrong == nil && prefix.Overlaps(own)
 			}
 			if err == nil && other.Routing != nil && slices.ContainsFunc(other.Addresses, within) {
-				p.Add(spatev1.ReasonInvalidSpec, at.Index(j), "%s is in a subnet of port %s, which has routing too: neighbors could not be told apart; give the ports subnets of their own", address, other.Name)
+				p.Add(spatev1.ReasonInvalidSpec, at.Index(j), "%s is in a subnet of port %s, which has routing too: neighbors of the two could not be distinguished; give the ports subnets of their own", address, other.Name)
 			}
 		}
 	}

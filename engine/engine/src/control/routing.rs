@@ -24,7 +24,7 @@ use tokio::sync::{Notify, watch};
 pub use follow::follow;
 pub use passwords::Passwords;
 
-/// How long a caller waits for what BIRD says of a configuration.
+/// The time that a caller waits for BIRD's answer to a configuration.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
 /// Where BIRD is.
@@ -32,7 +32,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 pub struct Place {
     /// The folder of its configuration (`bird.conf`) and of its control socket (`bird.ctl`).
     pub folder: PathBuf,
-    /// Its program, if it is to be run here; otherwise somebody else runs it.
+    /// Its program, if this process is to run it; none if it runs beside this process.
     pub program: Option<PathBuf>,
 }
 
@@ -58,7 +58,7 @@ pub struct Routing {
     state: Mutex<State>,
     /// There is something to be done.
     changed: Notify,
-    /// What became of the latest configuration that BIRD was given.
+    /// Whether BIRD took the latest configuration that it was given.
     outcome: watch::Sender<Outcome>,
 }
 

@@ -82,7 +82,7 @@ fn what_is_wrong_with_a_router_is_found_with_its_field() {
         (|r| r.bgp[0].name = "a b".into(), "routers[0].bgp[0].name", "\"a b\" must be at most 40 letters, digits"),
         (|r| r.bgp[0].name = "x".repeat(41), "routers[0].bgp[0].name", "\"xxx"),
         (|r| r.ospf[0].name = "dut".into(), "routers[0].ospf[0].name", "\"dut\" is another session of the port, too"),
-        (|r| r.bgp[0].local_as = 0, "routers[0].bgp[0].local_as", "AS 0 is nobody's"),
+        (|r| r.bgp[0].local_as = 0, "routers[0].bgp[0].local_as", "AS 0 is reserved"),
         (|r| r.bgp[0].neighbor_as = 23456, "routers[0].bgp[0].neighbor_as", "AS 23456 stands for others"),
         (
             |r| r.bgp[0].neighbor = [10, 98, 0, 2].into(),
@@ -298,7 +298,7 @@ fn what_is_wrong_with_routes_is_found_with_its_field() {
             "routes[1].prefixes",
             "30.0.3.0/24 is in set \"other\" of the port, too",
         ),
-        (|s| s.attributes.as_path = vec![1, 0], "routes[1].attributes.as_path[1]", "AS 0 is nobody's"),
+        (|s| s.attributes.as_path = vec![1, 0], "routes[1].attributes.as_path[1]", "AS 0 is reserved"),
         (
             |s| s.attributes.as_path = vec![1; 201],
             "routes[1].attributes.as_path",

@@ -821,7 +821,7 @@ func (x *BfdTimers) GetMultiplier() uint32 {
 	return 0
 }
 
-// A session as it was when BIRD was last asked: at most a second ago.
+// A session as it was when BIRD was last queried: at most a second ago.
 type RoutingSession struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`

@@ -2,7 +2,7 @@
 
 package ports
 
-// This file answers: which routers are the ports of a pod, as its engine is told?
+// This file answers: which routers are the ports of a pod, and which sessions do they have?
 
 import (
 	"encoding/binary"

@@ -93,12 +93,12 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
             // It is a child that was not waited for: the number is its own.
             let _ = kill_process(pid, Signal::TERM);
         }
-        while begun.elapsed() < END_LIMIT && matches!(self.0.try_wait(), Ok(None)) {
+        while started_at.elapsed() < END_LIMIT && matches!(self.0.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(10));
         }
         let _ = self.0.kill();

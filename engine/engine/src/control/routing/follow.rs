@@ -8,16 +8,15 @@ use spate_routing::{
 };
 use std::time::{Duration, Instant};
 
-/// How often sessions are asked for,
+/// The interval at which BIRD is queried for sessions,
 const QUIET: Duration = Duration::from_secs(1);
 /// and while some may come up at any time, since they are new or were down lately.
 const BUSY: Duration = Duration::from_millis(100);
-/// For how long after a change that is so.
+/// The time after a change for which that is so.
 const LATELY: Duration = Duration::from_secs(60);
-/// From one attempt to reach BIRD to the next.
+/// The interval of attempts to reach BIRD.
 const RETRY: Duration = Duration::from_millis(200);
-
-/// While BIRD is not reached for so long, nothing is wrong: it starts.
+/// The time that BIRD may take to start before it is reported that it is not reached.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Follows BIRD, for ever.
@@ -29,7 +28,7 @@ pub async fn follow(routing: &Routing) {
         tokio::time::sleep(PATIENCE).await;
     }
     let mut process = None;
-    let (mut begun, mut reported) = (Instant::now(), false);
+    let (mut since, mut reported) = (Instant::now(), false);
     loop {
         match reach(routing, &files, &mut process).await {
             Ok(mut bird) => {
@@ -37,11 +36,11 @@ pub async fn follow(routing: &Routing) {
                 let error = Follower::new(routing, &files, &mut bird).follow().await;
                 tracing::error!(%error, "BIRD is lost");
                 lose(routing, &error.to_string());
-                (begun, reported) = (Instant::now(), false);
+                (since, reported) = (Instant::now(), false);
             }
             Err(problem) => {
                 lose(routing, &problem);
-                if !reported && begun.elapsed() > PATIENCE {
+                if !reported && since.elapsed() > PATIENCE {
                     tracing::error!("{problem}");
                     reported = true;
                 }
@@ -51,7 +50,7 @@ pub async fn follow(routing: &Routing) {
     }
 }
 
-/// Starts BIRD, where that is asked for and it does not run, and connects to it.
+/// Starts BIRD, if this process is to run it and it does not run, and connects to it.
 async fn reach(routing: &Routing, files: &Files, process: &mut Option<Process>) -> Result<Connection, String> {
     if let Some(running) = process
         && let Some(status) = running.ended().map_err(|e| format!("BIRD: {e}"))?
@@ -128,7 +127,7 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Gives BIRD a configuration. What it says of it is the outcome; that it is not reached is an error.
+    /// Gives BIRD a configuration. Its answer is the outcome; that it is not reached is an error.
     async fn give(&mut self, wanted: &Wanted) -> Result<(), Failed> {
         let configuration = Configuration { routers: &wanted.routers, routes: &[], share: Share::ALL };
         let file = self.files.write_next(&configuration).map_err(Failed::Files)?;
@@ -178,7 +177,7 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// What BIRD says is wrong with a configuration: in which router's own text, if it is there, and what.
+/// What is wrong with a configuration by BIRD's message: in which router's own text, if it is there, and what.
 fn place(configuration: &Configuration<'_>, said: &str) -> (Option<usize>, String) {
     // "/routing/bird.next.conf:7:3 syntax error, unexpected ..."
     let parsed = || {

@@ -331,7 +331,7 @@ mod tests {
                 |r| r.bgp[0].neighbor = "dut".into(),
                 "routing.routers[0].bgp[0].neighbor: \"dut\"; must be an address such as 10.99.0.2",
             ),
-            (|r| r.bgp[0].neighbor_as = 0, "routing.routers[0].bgp[0].neighbor_as: AS 0 is nobody's"),
+            (|r| r.bgp[0].neighbor_as = 0, "routing.routers[0].bgp[0].neighbor_as: AS 0 is reserved"),
             (|r| r.bgp[0].families = vec![0], "routing.routers[0].bgp[0].families[0]: missing; must be IPv4 or IPv6"),
             (|r| r.bgp[0].families = vec![9], "routing.routers[0].bgp[0].families[0]: missing; must be IPv4 or IPv6"),
             (
