@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -129,6 +130,27 @@ func TestSamplesBecomePlans(t *testing.T) {
 		}
 		if got := len(plan.GetStateful().GetTemplates()); got != templates[name] {
 			t.Errorf("%s: %d templates, want %d", name, got, templates[name])
+		}
+	}
+}
+
+func TestTheKustomizationOfSamplesHasEachOfThem(t *testing.T) {
+	const folder = "../../../config/samples/"
+	text, err := os.ReadFile(folder + "kustomization.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all struct{ Resources []string }
+	if err := yaml.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(folder + "*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if name := filepath.Base(file); name != "kustomization.yaml" && !slices.Contains(all.Resources, name) {
+			t.Errorf("%s is not among the resources of kustomization.yaml", name)
 		}
 	}
 }
