@@ -115,6 +115,18 @@ func TestThePluginRunsFilesAndExitsWithTheVerdict(t *testing.T) {
 			t.Errorf("%+v", read)
 		}
 	})
+	t.Run("--json is -o json", func(t *testing.T) {
+		done := executedWith(t, ns, editor, "", "run", "passes", "--set", "duration=200ms", "--wait", "--json")
+		var read struct {
+			Runs []struct {
+				Profile string
+				Verdict spatev1.Verdict
+			}
+		}
+		if err := json.Unmarshal([]byte(done.output), &read); err != nil || done.code != 1 || len(read.Runs) != 1 || read.Runs[0].Profile != "passes" || read.Runs[0].Verdict.Outcome != spatev1.VerdictFailed {
+			t.Errorf("%v, %+v", err, done)
+		}
+	})
 	t.Run("a TrafficRun of the files", func(t *testing.T) {
 		run := "\n---\napiVersion: spate.dev/v1alpha1\nkind: TrafficRun\nmetadata: {generateName: own-}\nspec: {profileRef: {name: single}}\n"
 		manifest := loopbackProfile("single", lenient+"  duration: 1s\n  runPolicy: Manual\n") + run
