@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"spate.dev/operator/internal/plugin/exit"
 	"spate.dev/operator/internal/plugin/files"
@@ -108,6 +111,43 @@ func TestFilesAreThoseThatKubectlTakes(t *testing.T) {
 		command.Dir = folder
 		if output, _ := command.Output(); command.ProcessState.ExitCode() != code || !strings.Contains(string(output), want) {
 			t.Errorf("%s: %d %s", arguments, command.ProcessState.ExitCode(), output)
+		}
+	}
+}
+
+func TestAClusterThatThereIsNotIsNamedWithTheRemedy(t *testing.T) {
+	t.Parallel()
+	// An API server without Spate.
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/api":
+			_ = json.NewEncoder(w).Encode(metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
+			return
+		case "/apis":
+			_ = json.NewEncoder(w).Encode(metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}})
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound})
+	}))
+	t.Cleanup(server.Close)
+	const absent = `in version "spate.dev/v1alpha1": Spate is not installed in this cluster; install it, or choose another one by --context`
+	for arguments, want := range map[string]struct {
+		code int
+		said string
+	}{
+		"status --server " + server.URL:                   {1, absent},
+		"run - --server " + server.URL:                    {3, absent},
+		"capture lab -p east -w - --server " + server.URL: {1, absent},
+		"status": {1, "error: no cluster is configured: set KUBECONFIG or --kubeconfig to a kubeconfig, or --server to an API server"},
+	} {
+		command := pluginAsProcess(t, strings.Fields(arguments)...)
+		command.Env = append(command.Env, "KUBECONFIG="+filepath.Join(t.TempDir(), "none"), "KUBERNETES_SERVICE_HOST=")
+		command.Stdin = strings.NewReader(plugintest.Smoke)
+		said, _ := command.CombinedOutput()
+		if code := command.ProcessState.ExitCode(); code != want.code || !strings.Contains(string(said), want.said) {
+			t.Errorf("%s: %d %s", arguments, code, said)
 		}
 	}
 }
