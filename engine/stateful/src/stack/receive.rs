@@ -548,7 +548,7 @@ impl Stack {
             flow.clear(flags::SILENT);
             self.is_found(index);
         }
-        self.go_on(index);
+        self.go_on_by_all(index);
         self.settle(index);
         Received::Taken
     }
