@@ -231,7 +231,10 @@ impl FlowSchedule {
             if !self.later.is_empty() && self.go_on() {
                 continue;
             }
-            self.walk(self.slot - self.passed);
+            // A worker that has all slots passes none.
+            if self.slot > self.passed {
+                self.walk(self.slot - self.passed);
+            }
             if self.open == 0 {
                 continue;
             }
@@ -346,6 +349,7 @@ impl FlowSchedule {
     fn due_ticks(&self, slot: u64) -> u128 {
         let first = self.block * self.share.workers;
         let full = match slot.checked_sub(first) {
+            Some(0) => self.line.ticks,
             Some(ahead) => self.line.ticks_at((self.line.ticks, self.line.rest), ahead as usize),
             None => self.line.ticks_at(self.line_before, (slot + self.share.workers - first) as usize),
         };

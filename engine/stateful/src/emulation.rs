@@ -457,6 +457,12 @@ impl Emulation {
         self.stack.receive_hinted(port, frame, hints, now_ns)
     }
 
+    /// See [`Stack::receive_hinted_v4`].
+    #[inline]
+    pub fn receive_hinted_v4(&mut self, port: usize, frame: &[u8], hints: Hints<'_>, now_ns: u64) -> Received {
+        self.stack.receive_hinted_v4(port, frame, hints, now_ns)
+    }
+
     /// See [`Stack::look_ahead`].
     #[inline]
     pub fn look_ahead<'a>(&self, frames: impl Iterator<Item = &'a [u8]>, found: &mut [Prefetched]) {

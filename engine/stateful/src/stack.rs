@@ -397,7 +397,7 @@ impl Stack {
             cx.counters.one(Count::FlowsAttempted);
             cx.counters.one(Count::FlowsEstablished);
             flow.exchange(&mut cx);
-            self.go_on(index);
+            self.go_on_by_all(index);
         } else {
             // Its program begins with that, and waits for it.
             flow.connect(isn, &mut cx);

@@ -10,12 +10,28 @@ use crate::{
 };
 
 impl Stack {
-    /// Executes a flow's program as far as it goes.
+    /// Executes a flow's program as far as it goes. Most programs have common instructions only.
+    #[inline]
     pub(super) fn go_on(&mut self, index: u32) {
+        let flow = &mut self.flows[index];
+        let side = &self.sides[usize::from(flow.side)];
+        let waited = flow.pc == 0;
+        let rests = flow.go_on_by_common(&side.program, &self.scenario.payloads, &side.counters, &side.tunables);
+        if waited && flow.pc > 0 {
+            self.is_found(index);
+        }
+        if !rests {
+            self.go_on_by_all(index);
+        }
+    }
+
+    /// The same by instructions of all kinds.
+    #[inline(never)]
+    pub(super) fn go_on_by_all(&mut self, index: u32) {
         loop {
             let flow = &mut self.flows[index];
             let side = &self.sides[usize::from(flow.side)];
-            if flow.has(flags::PROGRAM_ENDED) || flow.waits_for_more(&side.program) {
+            if flow.has(flags::PROGRAM_ENDED) {
                 return;
             }
             let variables: &mut [i64] = match self.variables_each {

@@ -164,7 +164,7 @@ impl Stack {
             }
             let flow = &self.flows[index];
             if turn == SendOutcome::Done && flow.state == State::Datagrams {
-                self.go_on(index);
+                self.go_on_by_all(index);
             }
             return turn;
         }

@@ -164,7 +164,11 @@ impl<D: Device> Emulated<D> {
     #[inline]
     pub(super) fn receive(&mut self, &Arrived { port, frame, hints, at_ns }: &Arrived<'_>) -> Demux {
         // Nearly all frames: the EtherType itself shows that there is no tag.
-        if !(self.bare && (is_of::<V4>(frame) || is_of::<V6>(frame))) {
+        if self.bare && is_of::<V4>(frame) {
+            let received = self.emulation.receive_hinted_v4(port, frame, hints, at_ns);
+            return self.received(received, port, frame, at_ns);
+        }
+        if !(self.bare && is_of::<V6>(frame)) {
             if (self.in_vlans || ethernet::is_tagged(frame)) && !self.is_in_its_vlan(port, frame) {
                 return Demux::Foreign;
             }
@@ -176,7 +180,13 @@ impl<D: Device> Emulated<D> {
                 return receive_enveloped(envelopes, &mut self.emulation, &mut self.handoff, port, frame, at_ns);
             }
         }
-        match self.emulation.receive_hinted(port, frame, hints, at_ns) {
+        let received = self.emulation.receive_hinted(port, frame, hints, at_ns);
+        self.received(received, port, frame, at_ns)
+    }
+
+    #[inline(always)]
+    fn received(&mut self, received: Received, port: usize, frame: &[u8], at_ns: u64) -> Demux {
+        match received {
             Received::Elsewhere => hand_off_or_receive(&mut self.emulation, &mut self.handoff, port, frame, at_ns),
             received => received.into(),
         }
