@@ -26,7 +26,7 @@ pub(in crate::datapath) enum Command<D: Device = Dpdk> {
     /// Changes rates of streams.
     Change(usize, RateChange),
     /// Streams with other templates.
-    Streams(usize, Box<NewStreams>),
+    Streams(usize, Box<NewStreams<D>>),
     /// Changes the speed of a replay.
     Speed(usize, SpeedChange),
     /// Changes next hops of flows.
@@ -57,7 +57,7 @@ pub(in crate::datapath) enum Command<D: Device = Dpdk> {
 pub(in crate::datapath) enum Reclaim<D: Device = Dpdk> {
     Run(#[allow(dead_code, reason = "only ever dropped")] Box<WorkerRun<D>>),
     Rates(#[allow(dead_code, reason = "only ever dropped")] Arc<[(usize, Option<Rate>)]>),
-    Streams(#[allow(dead_code, reason = "only ever dropped")] Box<NewStreams>),
+    Streams(#[allow(dead_code, reason = "only ever dropped")] Box<NewStreams<D>>),
     NextHops(#[allow(dead_code, reason = "only ever dropped")] Box<NewNextHops>),
     FlowSchedule(#[allow(dead_code, reason = "only ever dropped")] Box<FlowSchedule>),
     Attachment(#[allow(dead_code, reason = "only ever dropped")] Attachment<D>),

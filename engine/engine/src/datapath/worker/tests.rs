@@ -2,6 +2,7 @@
 //! The workers' loop in virtual time, without DPDK: when packets leave, and what is counted of them.
 mod chains;
 mod flows;
+mod next_hops;
 
 use std::sync::Arc;
 
@@ -89,7 +90,7 @@ impl Run {
         for worker in 0..workers {
             let share = WorkerShare { first: worker as u64, stride: workers as u64 };
             let timing = [StreamTiming::continuous(Some(rate(asked.rate)))].into_iter();
-            let none = |_: &_, _: &mut [_]| Ok::<_, ()>(Box::default());
+            let none = |_: &_| Ok::<_, ()>(Box::default());
             let port = PortRun::new(0, &send, share, timing, asked.late_after_ns, None, none).unwrap();
             let foreign = foreign();
             let measured = usize::from(asked.delays);

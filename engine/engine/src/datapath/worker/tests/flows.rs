@@ -2,8 +2,8 @@
 //! Flows between clients on one port and servers on another: when they begin and end, and which worker has their packets.
 use spate_net::{spread, vlan::Tags};
 use spate_stateful::{
-    Address, Client, Count, Counters, Emulation, Instruction, Payload, Pool, PortLink, Program, Protocol, Scenario,
-    Server, Template as Application, Tunables, WeightedPool, arrivals,
+    Address, Client, Count, Counters, Emulation, Instruction, NextHops, Payload, Pool, PortLink, Program, Protocol,
+    Scenario, Server, Template as Application, Tunables, WeightedPool, arrivals,
     pool::Order,
     tuples::{Sharding, Share},
 };
@@ -11,7 +11,7 @@ use spate_stateful::{
 use super::*;
 use crate::datapath::{
     Timing,
-    worker::{Emulated, FlowRate, HandoffShare, Pools, between, simulated::Sent},
+    worker::{Emulated, FlowRate, HandoffShare, NewNextHops, Pools, between, simulated::Sent},
 };
 
 const US: u64 = 1000;
@@ -22,6 +22,8 @@ const PATH: u64 = 10 * US;
 /// Indices of the ports.
 const CLIENTS: usize = 0;
 const SERVERS: usize = 1;
+/// MACs of the ports.
+const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 const REQUEST: u64 = 100;
 const RESPONSE: u64 = 1000;
 /// Longest frame of a run without FCS.
@@ -76,6 +78,10 @@ struct Flows {
     begun: Vec<(u64, usize)>,
     /// Number of packets that left.
     sent: usize,
+    /// The MAC of the clients' next hop, which takes no frames to another and passes them to the servers.
+    next_hop: [u8; 6],
+    /// Frames of clients: when they left, after the run's start, and their destination.
+    destinations: Vec<(u64, [u8; 6])>,
 }
 
 fn scenario(of: &RunOptions) -> Scenario {
@@ -154,6 +160,8 @@ impl Flows {
             handoffs: Vec::new(),
             begun: Vec::new(),
             sent: 0,
+            next_hop: MACS[SERVERS],
+            destinations: Vec::new(),
         };
         let everyone: Vec<_> = (0..workers).map(WorkerIndex).collect();
         let mut ways = between(&vec![of.handoff; workers], &[everyone.clone(), everyone], LONGEST);
@@ -165,7 +173,7 @@ impl Flows {
                 let (client, server) = ((tuple.client.into(), tuple.source_port), (tuple.server.into(), port));
                 !of.handoff || spread::queue_between(server, client, workers) == worker
             });
-            let [near, far] = [1, 2].map(|last| [2, 0, 0, 0, 0, last]);
+            let [near, far] = MACS;
             let links = [PortLink { mac: near, next_hop: far }, PortLink { mac: far, next_hop: near }];
             let share = share_of(worker, workers);
             let emulation = Emulation::new(Arc::clone(&this.scenario), share, sharding, owned, &links, 1, 0).unwrap();
@@ -212,10 +220,20 @@ impl Flows {
     }
 
     fn pass(&mut self, now_ns: u64) {
-        let Self { world, of, begun, sent: count, .. } = self;
+        let Self { world, of, begun, sent: count, next_hop, destinations, .. } = self;
         world.go_to(now_ns, true, |world, worker, sent| {
-            for Sent { at_ns, port, packet } in sent {
+            for Sent { at_ns, port, mut packet } in sent {
                 *count += 1;
+                if port == CLIENTS {
+                    let lens = [packet.bytes().len() as u16];
+                    let frame = packet.frames(0, &lens).next().expect("a frame");
+                    let destination = *frame.first_chunk().expect("a frame");
+                    destinations.push((at_ns - START, destination));
+                    if destination != *next_hop {
+                        continue;
+                    }
+                    frame[..6].copy_from_slice(&MACS[SERVERS]);
+                }
                 let frame = packet.bytes();
                 if opens(frame) {
                     begun.push((at_ns - START, worker));
@@ -449,4 +467,25 @@ fn a_worker_reads_nothing_more_while_another_has_no_room_for_its_connections_and
     assert_eq!((first.lost.get(), first.sent.get()), (0, second.taken.get()));
     assert!(run.world.port(0, CLIENTS).received.receive_waits.get() > 0);
     assert_eq!(run.count(false, Count::RetransmitTimeouts), 0);
+}
+
+#[test]
+fn open_connections_and_new_ones_go_on_at_the_next_hops_other_mac() {
+    const MOVED: [u8; 6] = [2, 0, 0, 0, 0, 3];
+    for workers in [1, 2] {
+        let mut run = Flows::new(RunOptions { workers, hold_ns: 2 * MS, ..ANY });
+        run.to(4 * MS + MS / 2);
+        assert!(run.open() > 0);
+        run.next_hop = MOVED;
+        run.send_all(|_| {
+            let hops = NextHops { others: [MOVED; 2], ..NextHops::default() };
+            Command::NextHops(0, Box::new(NewNextHops { port: CLIENTS, hops, gateways: Box::default() }))
+        });
+        run.to(SECOND);
+        run.assert_complete(10);
+        let (before, after): (Vec<_>, Vec<_>) = run.destinations.iter().partition(|(at, _)| *at <= 4 * MS + MS / 2);
+        assert!(!before.is_empty() && before.iter().all(|(_, mac)| *mac == MACS[SERVERS]), "{workers} workers");
+        assert!(!after.is_empty() && after.iter().all(|(_, mac)| *mac == MOVED), "{workers} workers");
+        assert_eq!(run.count(true, Count::RetransmitTimeouts), 0);
+    }
 }
