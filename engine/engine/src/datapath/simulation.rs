@@ -12,7 +12,7 @@ use std::{
 use spate_net::vlan::Tags;
 use spate_replay::{HeldTape, Pacer, Source};
 use spate_stateful::{
-    Count, Counters, Emulation, EmulationError, PortLink, Scenario,
+    Count, Counters, Emulation, EmulationError, PortLink, Ratio, Scenario,
     envelope::{self, Envelopes},
     tuples::{Sharding, Share},
 };
@@ -71,7 +71,7 @@ pub struct RateStep {
     /// Speeds of the streams that replay captures, by index.
     pub speeds: Vec<(usize, Rate)>,
     /// The fraction of all templates' rates.
-    pub factor: (u64, u64),
+    pub factor: Ratio,
 }
 
 /// Why a run cannot be simulated.

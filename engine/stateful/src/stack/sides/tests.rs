@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is found is what a search of all templates finds, and costs the same however many there are.
 use super::*;
-use crate::{Client, Part, Program, Server, Template, Tunables, WeightedPool, pool};
+use crate::{Client, Part, Program, Ratio, Server, Template, Tunables, WeightedPool, pool};
 use proptest::prelude::*;
 
 fn scenario(pools: Vec<Pool>, templates: Vec<Template>) -> Scenario {
@@ -31,7 +31,7 @@ fn template(destination_port: u16, udp: bool, clients: usize, servers: usize, po
             port: 0,
             program: program.clone(),
             tunables: tunables.clone(),
-            rate: (1, 1),
+            rate: Ratio::ONE,
             limit: 0,
             most_open: 0,
         }),

@@ -3,7 +3,7 @@
 use spate_net::{spread, vlan::Tags};
 use spate_stateful::{
     Address, Client, Count, Counters, Emulation, Instruction, NextHops, Payload, Pool, PortLink, Program, Protocol,
-    Scenario, Server, Template as Application, Tunables, WeightedPool, arrivals,
+    Ratio, Scenario, Server, Template as Application, Tunables, WeightedPool, arrivals,
     pool::Order,
     tuples::{Sharding, Share},
 };
@@ -115,7 +115,7 @@ fn scenario(of: &RunOptions) -> Scenario {
                 port: CLIENTS,
                 program: client,
                 tunables: tunables.clone(),
-                rate: (of.rate, 1),
+                rate: Ratio::new(of.rate, 1),
                 limit: 0,
                 most_open: of.most_open,
             }),
@@ -290,7 +290,7 @@ fn nothing_measured(workers: usize, timescale: &Arc<Timescale>) -> RunReceive {
 }
 
 /// Another rate for all templates from an instant of the run on, as a fraction of that of the scenario.
-fn factor(at_ns: u64, factor: (u64, u64)) -> Command<Simulated> {
+fn factor(at_ns: u64, factor: Ratio) -> Command<Simulated> {
     Command::FlowRate(0, FlowRate { at_ns, factor, flow_schedule: None })
 }
 
@@ -317,7 +317,7 @@ fn another_rate_of_connections_takes_effect_at_its_instant_although_workers_rest
         let of = RunOptions { workers, end_ns: 5 * MS, ..ANY };
         // Half of the time to the next one has passed at the old rate.
         let mut run = Flows::new(of);
-        run.send_all(|_| factor(2 * MS + MS / 2, (2, 1)));
+        run.send_all(|_| factor(2 * MS + MS / 2, Ratio::new(2, 1)));
         run.to(SECOND);
         let halves: Vec<_> = [0, 4, 8, 11, 13, 15, 17, 19].map(|quarter| quarter * MS / 4).to_vec();
         assert_eq!(run.times(), halves, "{workers} workers");
@@ -325,10 +325,11 @@ fn another_rate_of_connections_takes_effect_at_its_instant_although_workers_rest
         let mut run = Flows::new(of);
         let scenario = Arc::clone(&run.scenario);
         run.send_all(|worker| {
-            let flow_schedule = Emulation::flow_schedule(&scenario, &[(4000, 1)], share_of(worker, workers)).unwrap();
+            let flow_schedule =
+                Emulation::flow_schedule(&scenario, &[Ratio::new(4000, 1)], share_of(worker, workers)).unwrap();
             Command::FlowRate(
                 0,
-                FlowRate { at_ns: 2 * MS + MS / 2, factor: (1, 1), flow_schedule: Some(flow_schedule) },
+                FlowRate { at_ns: 2 * MS + MS / 2, factor: Ratio::ONE, flow_schedule: Some(flow_schedule) },
             )
         });
         run.to(SECOND);
@@ -344,7 +345,7 @@ fn no_connection_begins_while_the_run_is_paused_and_those_that_are_open_go_on() 
     run.send_all(|_| Command::Clock(0, START + 3 * MS + 1, ClockChange::Stop));
     run.send_all(|_| Command::Clock(0, START + 50 * MS + 1, ClockChange::Resume));
     // An instant of the run's clock, which comes when that has gone on.
-    run.send_all(|_| factor(3 * MS + MS / 2, (2, 1)));
+    run.send_all(|_| factor(3 * MS + MS / 2, Ratio::new(2, 1)));
     run.to(3 * MS + 2);
     assert_eq!((run.begun.len(), run.count(true, Count::FlowsClosed)), (4, 1));
     run.to(40 * MS);
