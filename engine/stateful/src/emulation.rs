@@ -258,7 +258,8 @@ impl Emulation {
         }
         if let Some(arrivals) = &mut self.arrivals {
             let stack = &self.stack;
-            arrivals.count(end_ns, |template, owed| stack.counters(template, true).add(Count::FlowsNotStarted, owed));
+            arrivals
+                .count(end_ns, |template, overdue| stack.counters(template, true).add(Count::FlowsNotStarted, overdue));
         }
     }
 

@@ -231,12 +231,12 @@ mod tests {
     /// Packets that senders and reflectors send in a second out of a budget of 1000, with one of each due in each of these times.
     fn shared(sender_us: u64, reflector_us: u64) -> [u64; 2] {
         let budget = Budget::new(packets(Ratio::new(1000, 1)), 0);
-        let (mut owed, mut sent) = (0, [0, 0]);
+        let (mut due, mut sent) = (0, [0, 0]);
         for now_us in 0..1_000_000 {
-            owed += u64::from(now_us % sender_us == 0);
-            if owed > 0 && budget.is_open(now_us * 1000) {
+            due += u64::from(now_us % sender_us == 0);
+            if due > 0 && budget.is_open(now_us * 1000) {
                 budget.charge(1);
-                (owed, sent[0]) = (owed - 1, sent[0] + 1);
+                (due, sent[0]) = (due - 1, sent[0] + 1);
             }
             if now_us % reflector_us == 0 && budget.is_open_to_reflectors(now_us * 1000) {
                 budget.charge_reflectors(1);

@@ -33,7 +33,7 @@ struct Sent {
 
 /// What a template asks of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Demand {
+pub struct FlowDemand {
     /// The template.
     pub template: TemplateIndex,
     /// The port.
@@ -42,7 +42,7 @@ pub struct Demand {
     pub bits: Ratio<u128>,
 }
 
-impl Demand {
+impl FlowDemand {
     /// A second on the medium, rounded down.
     pub fn bits_per_second(&self) -> u128 {
         self.bits.floor()
@@ -51,7 +51,7 @@ impl Demand {
 
 /// What all templates ask of ports of this engine; and the sides (template, clients?) that may send more than is
 /// known.
-pub fn demands(scenario: &Scenario) -> (Vec<Demand>, Vec<(TemplateIndex, bool)>) {
+pub fn demands(scenario: &Scenario) -> (Vec<FlowDemand>, Vec<(TemplateIndex, bool)>) {
     let (mut demands, mut unknown) = (Vec::new(), Vec::new());
     let opened = opened(scenario);
     // Without clients here, how many flows there are is up to others; without a rate it is up to programs that open them.
@@ -78,7 +78,7 @@ pub fn demands(scenario: &Scenario) -> (Vec<Demand>, Vec<(TemplateIndex, bool)>)
                 sent.bits.saturating_mul(flows).saturating_mul(part.numerator()),
                 part.denominator().saturating_mul(seconds),
             );
-            demands.push(Demand { template: TemplateIndex(index), port: PortIndex(port), bits });
+            demands.push(FlowDemand { template: TemplateIndex(index), port: PortIndex(port), bits });
             let side = (TemplateIndex(of), of_clients);
             if sent.more && !unknown.contains(&side) {
                 unknown.push(side);

@@ -57,7 +57,7 @@ fn streams_are_held_back_and_go_on_when_they_may() {
 }
 
 #[test]
-fn what_is_owed_at_the_end_is_dropped_and_counted() {
+fn what_is_due_at_the_end_is_dropped_and_counted() {
     let _turn = turn();
     let datapath = open(&[("a", PortDevice::Loopback)], 1, PollMode::Auto);
     datapath.limit(packets(1000));
@@ -70,7 +70,7 @@ fn what_is_owed_at_the_end_is_dropped_and_counted() {
 }
 
 #[test]
-fn what_is_owed_after_a_change_while_held_back_is_counted_by_the_rate_that_was_in_force() {
+fn what_is_due_after_a_change_while_throttled_is_counted_by_the_rate_that_was_in_force() {
     let _turn = turn();
     let datapath = open(&[("a", PortDevice::Loopback)], 1, PollMode::Busy);
     datapath.limit(packets(1000));

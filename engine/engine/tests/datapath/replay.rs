@@ -342,7 +342,7 @@ fn accounted(counters: &PhaseCounters, due: u64) {
 }
 
 #[test]
-fn a_file_that_is_read_too_slowly_is_late_and_what_is_owed_at_the_end_dropped() {
+fn a_file_that_is_read_too_slowly_is_late_and_what_is_due_at_the_end_dropped() {
     let _turn = turn();
     let datapath = open(&[("a", PortDevice::Loopback)], 1, PollMode::Adaptive);
     let file = Temporary::new("fast", 66_000, 1, 1000);

@@ -367,7 +367,7 @@ fn a_worker_that_is_asked_for_too_much_begins_fewer_flows_and_ends_them_all() {
 }
 
 #[test]
-fn flows_that_are_owed_at_the_end_begin_within_half_of_the_drain_which_ends_with_the_last() {
+fn flows_that_are_overdue_at_the_end_begin_within_half_of_the_drain_which_ends_with_the_last() {
     let _turn = turn();
     let datapath = loopback(1, PollMode::Busy);
     // Each takes 4 ms, and one is open at a time: at most 25 of 40 begin before the end, and the others in 10 s behind it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many flows are owed: after long overload these are billions, which cannot begin any more, only be counted.
+//! How many flows are overdue: after long overload these are billions, which cannot begin any more, only be counted.
 //!
 //! Templates in even turns repeat: in a round of as many blocks as there are slots until each template has had its weight (in
 //! least whole numbers) of them, this worker has as many slots as that. Rounds of which all is due are counted at once, and
@@ -138,7 +138,7 @@ mod tests {
     };
     use proptest::prelude::*;
 
-    /// What each worker is owed, of each template, as `count` returns it until an instant.
+    /// Overdue flows of each worker, of each template, as `count` returns it until an instant.
     fn overdue_by(
         count: impl Fn(&mut FlowSchedule, u64, &mut [u64]),
         timings: &[Timing],

@@ -109,7 +109,7 @@ fn a_pause_moves_all_that_follows() {
 }
 
 #[test]
-fn what_is_owed_at_a_pause_stays_due() {
+fn what_is_overdue_at_a_pause_stays_due() {
     let mut arrivals = even(&[(10, 1)]);
     arrivals.change(250_000_000, Ratio::ZERO);
     let due: Vec<_> = std::iter::from_fn(|| arrivals.take(u64::MAX)).map(|flow| (flow.number, flow.due_ns)).collect();
@@ -286,7 +286,7 @@ fn other_rates_begin_a_row_and_flows_go_on_to_be_numbered() {
 }
 
 #[test]
-fn what_is_owed_when_rates_change_stays_due_and_what_stood_begins_again() {
+fn what_is_overdue_when_rates_change_stays_due_and_what_stood_begins_again() {
     let mut arrivals = even(&[(10, 1)]);
     arrivals.change_rates(500_000_000, flow_schedule(&[(0, 1)], ALONE, 0));
     arrivals.change(700_000_000, Ratio::new(1, 2));

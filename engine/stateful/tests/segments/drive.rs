@@ -348,7 +348,7 @@ pub fn drive(bytes: &[u8]) -> Counts {
             1 => now += 1000 << (bytes.u8() % 26),
             2 => now += u64::from(bytes.u8()) * 1_000_000,
             3 => room = 1 + usize::from(bytes.u8()) % BURST,
-            // What is owed waits.
+            // What is due waits.
             4 => continue,
             5 => {
                 let len = usize::from(bytes.u8()) % 100;

@@ -33,17 +33,17 @@ pub struct StreamFacts {
     /// Whether it replays a capture, which sets the rate.
     pub(super) replayed: bool,
     /// What it asks of its port at the plan's rate.
-    pub(super) demand: load::Demand,
+    pub(super) demand: load::StreamDemand,
 }
 
 impl StreamFacts {
     /// What it asks of its port at a rate, unless it is disabled. A replay asks for as much more as its speed is greater than the plan's.
-    pub(super) fn demand_at(&self, rate: StreamRate) -> Result<Option<load::Demand>, RateError> {
+    pub(super) fn demand_at(&self, rate: StreamRate) -> Result<Option<load::StreamDemand>, RateError> {
         let Some((mut rate, planned)) = rate.when_resumed() else { return Ok(None) };
         if self.replayed {
             rate = self.demand.rate.in_proportion(rate, planned)?;
         }
-        Ok(Some(load::Demand { rate, ..self.demand }))
+        Ok(Some(load::StreamDemand { rate, ..self.demand }))
     }
 }
 
@@ -60,7 +60,7 @@ pub(super) fn stream_facts(plan: &Plan, checked: &Checked) -> Vec<StreamFacts> {
                 tx_port: stream.tx_port.clone(),
                 rx_port: stream.rx_port.clone(),
                 measured: found.template.flow(),
-                demand: load::Demand {
+                demand: load::StreamDemand {
                     port: found.tx_port,
                     chain,
                     starts: !timing.waits,

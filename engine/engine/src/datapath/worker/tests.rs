@@ -268,7 +268,7 @@ fn a_run_that_is_stopped_gives_up_what_is_not_sent() {
     run.to(9 * MS);
     assert!(run.is_sent());
     let counters = run.counters().measured;
-    // The stop is at 9 ms: the packet of that instant is not owed.
+    // The stop is at 9 ms: the packet of that instant is not due.
     assert_eq!((counters.tx_packets, counters.tx_dropped), (5, 4));
 }
 

@@ -412,7 +412,7 @@ impl<D: Device> PortRun<D> {
         }
     }
 
-    /// Counts all that is owed as dropped, by the rates that were in force when it was due. False while a replay may start more.
+    /// Counts all packets that are due and not sent as dropped, by the rates that were in force when it was due. False while a replay may start more.
     pub(super) fn give_up(
         &mut self,
         warmup_ns: u64,

@@ -398,12 +398,12 @@ fn connections_that_outlast_the_drain_are_cut_and_counted_and_nothing_of_them_le
 }
 
 #[test]
-fn connections_that_are_owed_at_the_end_begin_within_half_of_the_drain() {
+fn connections_that_are_overdue_at_the_end_begin_within_half_of_the_drain() {
     // One after another, each 2.5 ms and a few ways.
     let mut run =
         Flows::new(RunOptions { most_open: 1, hold_ns: 2 * MS + MS / 2, end_ns: 5 * MS, drain_ns: 4 * MS, ..ANY });
     run.to(7 * MS - 1);
-    assert!(!run.is_sent(), "some are owed");
+    assert!(!run.is_sent(), "some are overdue");
     run.to(7 * MS + US);
     assert!(run.is_sent());
     run.to(SECOND);
@@ -421,7 +421,7 @@ fn a_worker_that_is_behind_begins_fewer_connections_and_all_of_these_end() {
     let mut run = Flows::new(of);
     run.world.set_speed(0, CLIENTS, Some(Speed { packet_ns: 2 * US, ring: 1 }));
     run.to(300 * US - 1);
-    assert!(!run.is_sent(), "some are owed");
+    assert!(!run.is_sent(), "some are overdue");
     run.to(301 * US);
     assert!(run.is_sent());
     let begun = run.count(true, Count::FlowsAttempted);
