@@ -267,7 +267,7 @@ impl Burst {
     #[inline]
     pub fn repeat(&mut self, prebuilt: &Prebuilt, from: u64, count: usize) {
         self.expect_from(prebuilt.raw());
-        prebuilt.add_references(from, &mut self.packets[self.tail..][..count]);
+        prebuilt.borrow(from, &mut self.packets[self.tail..][..count]);
         self.tail += count;
     }
 

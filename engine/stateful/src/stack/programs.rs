@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Programs of flows: which one a flow has, and its steps.
-use super::{Stack, Tuple, side_of};
+use super::{Stack, Tuple, side_index::SideIndex};
 use crate::{
     Address, Protocol,
     application::{Machine, Transition},
@@ -81,7 +81,7 @@ impl Stack {
         let flow = &mut self.flows[index];
         let new = flow.is_new();
         let from = &self.sides[usize::from(flow.side)].counters;
-        flow.side = side_of(next, flow.has(flags::CLIENT)) as u16;
+        flow.side = SideIndex::of(next, flow.has(flags::CLIENT)).in_flow();
         let to = &self.sides[usize::from(flow.side)].counters;
         flow.pc = u16::from(self.scenario.templates[next].protocol == Protocol::Tcp);
         let found = new && !flow.is_new();
@@ -151,7 +151,7 @@ impl Stack {
     }
 
     /// Whether an address of the scenario is on a port, and of which template's side.
-    pub(super) fn owner(&self, port: usize, address: Address) -> Option<usize> {
+    pub(super) fn owner(&self, port: usize, address: Address) -> Option<SideIndex> {
         self.found.owner(&self.scenario.pools, port, address)
     }
 }

@@ -7,10 +7,10 @@ use spate_net::{
 };
 
 use super::{
-    ANSWERS, Stack, Tuple, is_client,
+    ANSWERS, Stack, Tuple,
     key::{Key, Lookup, kind},
     port::Answer,
-    side_of,
+    side_index::SideIndex,
 };
 use crate::{
     Protocol,
@@ -374,7 +374,7 @@ impl Stack {
         let Some(side) = destination(frame).and_then(|address| self.owner(port, address)) else {
             return Received::Foreign;
         };
-        self.sides[side].counters.one(count);
+        self.sides[side.position()].counters.one(count);
         Received::Taken
     }
 
@@ -384,7 +384,7 @@ impl Stack {
         let Some(echo) = echo_request(frame) else { return Received::Foreign };
         match self.owner(port, echo.destination) {
             Some(side) if ignored.has(echo.source_mac, echo.source) => {
-                self.sides[side].counters.one(Count::IgnoredPackets);
+                self.sides[side.position()].counters.one(Count::IgnoredPackets);
                 Received::Taken
             }
             _ => Received::Foreign,
@@ -401,10 +401,10 @@ impl Stack {
     #[cold]
     fn ignore(&self, port: usize, packet: &Packet<'_>) -> Received {
         let Some(side) = self.owner(port, packet.destination) else { return Received::Foreign };
-        if self.shared && is_client(side) {
+        if self.shared && side.is_client() {
             return Received::Elsewhere;
         }
-        self.sides[side].counters.one(Count::IgnoredPackets);
+        self.sides[side.position()].counters.one(Count::IgnoredPackets);
         Received::Taken
     }
 
@@ -468,9 +468,9 @@ impl Stack {
 
     #[cold]
     fn receive_unacceptable_ack(&mut self, port: usize, index: u32, frame: &[u8], s: Segment<'_>) -> Received {
-        let side = usize::from(self.flows[index].side);
-        self.sides[side].counters.received(self.now.ns);
-        self.sides[side].counters.one(Count::AcksOfUnsent);
+        let side = SideIndex::of_flow(self.flows[index].side);
+        self.sides[side.position()].counters.received(self.now.ns);
+        self.sides[side.position()].counters.one(Count::AcksOfUnsent);
         if let Ok(packet) = Packet::read(frame) {
             self.refuse(port, &packet, &s, side);
         }
@@ -499,7 +499,7 @@ impl Stack {
         if opens && let Some(template) = self.server_for(port, tuple, Protocol::Tcp, None) {
             let (number, mac) = (self.server_number(template), self.ports[port].back_to(packet));
             let Some(index) = self.add(template, false, number, (tuple, false, hash), mac) else {
-                self.sides[side_of(template, false)].counters.one(Count::FlowsExhausted);
+                self.sides[SideIndex::of(template, false).position()].counters.one(Count::FlowsExhausted);
                 return Received::Taken;
             };
             let isn = self.initial_sequence(tuple);
@@ -510,7 +510,7 @@ impl Stack {
             return Received::Taken;
         }
         let Some(side) = self.owner(port, tuple.local) else { return Received::Foreign };
-        if self.shared && is_client(side) {
+        if self.shared && side.is_client() {
             return Received::Elsewhere;
         }
         if !s.has(flag::RST) {
@@ -520,12 +520,12 @@ impl Stack {
     }
 
     /// A segment of no open flow is answered with RST (RFC 9293 section 3.10.7.1).
-    fn refuse(&mut self, port: usize, packet: &Packet<'_>, s: &Segment<'_>, side: usize) {
-        if self.sides[side].tunables.blackhole || self.ports[port].answers.len() == ANSWERS {
+    fn refuse(&mut self, port: usize, packet: &Packet<'_>, s: &Segment<'_>, side: SideIndex) {
+        if self.sides[side.position()].tunables.blackhole || self.ports[port].answers.len() == ANSWERS {
             return;
         }
-        let own = if self.sides[side].own_macs {
-            self.found.own_mac(&self.scenario.pools, side / 2, packet.destination)
+        let own = if self.sides[side.position()].own_macs {
+            self.found.own_mac(&self.scenario.pools, side.template(), packet.destination)
         } else {
             None
         };
@@ -533,7 +533,7 @@ impl Stack {
             macs: macs(self.ports[port].back_to(packet), own.unwrap_or(self.ports[port].link.mac)),
             ends: Endpoints::of(packet.destination, packet.source),
             tos: 0,
-            ttl: self.sides[side].tunables.ttl,
+            ttl: self.sides[side.position()].tunables.ttl,
             id: 0,
             finish: OffloadRequest::Nothing,
         };
@@ -564,17 +564,17 @@ impl Stack {
             None => {
                 let Some(template) = self.server_for(port, &tuple, Protocol::Udp, Some(d.payload)) else {
                     if let Some(template) = self.server_for(port, &tuple, Protocol::Udp, None) {
-                        self.sides[side_of(template, false)].counters.one(Count::Unmatched);
+                        self.sides[SideIndex::of(template, false).position()].counters.one(Count::Unmatched);
                     }
                     return match self.owner(port, tuple.local) {
-                        Some(side) if self.shared && is_client(side) => Received::Elsewhere,
+                        Some(side) if self.shared && side.is_client() => Received::Elsewhere,
                         Some(_) => Received::Taken,
                         None => Received::Foreign,
                     };
                 };
                 let (number, mac) = (self.server_number(template), self.ports[port].back_to(packet));
                 let Some(index) = self.add(template, false, number, (&tuple, true, hash), mac) else {
-                    self.sides[side_of(template, false)].counters.one(Count::FlowsExhausted);
+                    self.sides[SideIndex::of(template, false).position()].counters.one(Count::FlowsExhausted);
                     return Received::Taken;
                 };
                 let (flow, mut cx, _) = self.parts(index);

@@ -13,7 +13,7 @@ use spate_net::{
     vlan::Tags,
 };
 use spate_stateful::{
-    Emulation, Hints, Prefetched, Received,
+    Emulation, Hints, Prefetched, Ratio, Received,
     envelope::{Arrival, Envelopes},
 };
 
@@ -98,7 +98,7 @@ pub(in crate::datapath) struct Emulated<D: Device = Dpdk> {
     /// Whether flows still have packets to send.
     pub(super) behind: bool,
     /// The factor of the scenario's rates, while the run's clock goes on.
-    factor: (u64, u64),
+    factor: Ratio,
     /// Factors to come, in order of time.
     changes: VecDeque<FlowRate>,
     /// Rings to and from other workers that have flows of the run.
@@ -136,7 +136,7 @@ impl<D: Device> Emulated<D> {
             pools,
             stage: Stage::Waits,
             behind: false,
-            factor: (1, 1),
+            factor: Ratio::ONE,
             changes: VecDeque::with_capacity(64),
             handoff,
             // Flows that start in the first half of the drain have the second half to end.
@@ -288,7 +288,7 @@ impl<D: Device> Emulated<D> {
     /// The run's clock stands, or goes on, from a monotonic instant.
     fn turned(&mut self, at_ns: u64, stands: bool) {
         if self.stage == Stage::Begins {
-            self.emulation.change_rate(at_ns, if stands { (0, 1) } else { self.factor });
+            self.emulation.change_rate(at_ns, if stands { Ratio::ZERO } else { self.factor });
         }
     }
 

@@ -2,6 +2,7 @@
 //! The workers' loop in virtual time, without DPDK: when packets leave, and what is counted of them.
 mod chains;
 mod flows;
+mod next_hops;
 
 use std::sync::Arc;
 
@@ -89,7 +90,7 @@ impl Run {
         for worker in 0..workers {
             let share = WorkerShare { first: worker as u64, stride: workers as u64 };
             let timing = [StreamTiming::continuous(Some(rate(asked.rate)))].into_iter();
-            let none = |_: &_, _: &mut [_]| Ok::<_, ()>(Box::default());
+            let none = |_: &_| Ok::<_, ()>(Box::default());
             let port = PortRun::new(0, &send, share, timing, asked.late_after_ns, None, none).unwrap();
             let foreign = foreign();
             let measured = usize::from(asked.delays);
@@ -267,7 +268,7 @@ fn a_run_that_is_stopped_gives_up_what_is_not_sent() {
     run.to(9 * MS);
     assert!(run.is_sent());
     let counters = run.counters().measured;
-    // The stop is at 9 ms: the packet of that instant is not owed.
+    // The stop is at 9 ms: the packet of that instant is not due.
     assert_eq!((counters.tx_packets, counters.tx_dropped), (5, 4));
 }
 

@@ -93,7 +93,7 @@ fn chained(asked: RunOptions, links: &[Link]) -> Run {
     let timescale = Arc::new(Timescale::new(0));
     for worker in 0..workers {
         let share = WorkerShare { first: worker as u64, stride: workers as u64 };
-        let none = |_: &_, _: &mut [_]| Ok::<_, ()>(Box::default());
+        let none = |_: &_| Ok::<_, ()>(Box::default());
         let port = PortRun::new(0, &send, share, timings.iter().copied(), asked.late_after_ns, None, none).unwrap();
         let share = Arc::new(RunShare::new(links.len(), 0, 0, 0));
         this.shares.push(Arc::clone(&share));
