@@ -46,14 +46,21 @@ func (f *Flags) Complete(most int, kinds ...Kind) cobra.CompletionFunc {
 		if len(args) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		connection, err := f.Connect()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ctx, cancel := context.WithTimeout(c.Context(), completionLimit)
-		defer cancel()
-		return names(ctx, connection.Client, connection.Namespace, args, prefix, kinds), cobra.ShellCompDirectiveNoFileComp
+		return f.ask(c, func(ctx context.Context, to *Connection) []cobra.Completion {
+			return names(ctx, to.Client, to.Namespace, args, prefix, kinds)
+		})
 	}
+}
+
+// ask returns what the cluster knows within the time that a user waits for a completion; nothing if it cannot be reached.
+func (f *Flags) ask(c *cobra.Command, known func(context.Context, *Connection) []cobra.Completion) ([]cobra.Completion, cobra.ShellCompDirective) {
+	connection, err := f.Connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), completionLimit)
+	defer cancel()
+	return known(ctx, connection), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeNamespace completes a flag with the names of namespaces.
@@ -96,21 +103,17 @@ func (f *Flags) CompleteFlag(c *cobra.Command, flag, kind string, parts Parts) {
 		if len(args) == 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		connection, err := f.Connect()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ctx, cancel := context.WithTimeout(c.Context(), completionLimit)
-		defer cancel()
 		argument := args[0]
 		if kind != "" {
 			argument = prefixes[kind][0] + "/" + argument
 		}
-		found, err := Find(ctx, connection.Client, connection.Namespace, argument)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return listed(parts(found), prefix), cobra.ShellCompDirectiveNoFileComp
+		return f.ask(c, func(ctx context.Context, to *Connection) []cobra.Completion {
+			found, err := Find(ctx, to.Client, to.Namespace, argument)
+			if err != nil {
+				return nil
+			}
+			return listed(parts(found), prefix)
+		})
 	}) // fails for a flag that does not exist only
 }
 

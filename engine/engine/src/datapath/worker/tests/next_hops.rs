@@ -90,25 +90,10 @@ fn run(of: Stream, workers: usize) -> Run {
             Ok::<_, ()>(packets.map(Some).into_iter().collect())
         };
         let port = PortRun::new(0, &send, share, timing, 0, None, built).unwrap();
-        let share = Arc::new(RunShare::new(1, 0, 0, 0));
-        this.shares.push(Arc::clone(&share));
-        let run = WorkerRun {
-            tag: 9,
-            clock: RunClock::new(),
-            warmup_ns: 0,
-            end_ns: 20 * MS,
-            stopped: false,
-            timescale: Arc::clone(&timescale),
-            sender: worker as u8,
-            ports: vec![port],
-            replays: Vec::new(),
-            emulated: None,
-            receive: receive(&RunOptions { workers, ..USUAL }, worker, &timescale, foreign()),
-            share,
-            emptying: false,
-        };
-        this.world.send(worker, Command::Install(0, Box::new(run)));
-        this.world.send(worker, Command::Start(0, 0));
+        let receive = receive(&RunOptions { workers, ..USUAL }, worker, &timescale, foreign());
+        let share = RunShare::new(1, 0, 0, 0);
+        let part = Part { port, share, replays: Vec::new(), receive, warmup_ns: 0, end_ns: 20 * MS };
+        this.start(worker, &timescale, part);
     }
     this
 }
