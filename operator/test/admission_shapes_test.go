@@ -82,8 +82,20 @@ func templatesWithSecrets() map[string]string {
 const (
 	pullSecrets   = ".podTemplate.spec.imagePullSecrets[]" // shown by the kubelet to the image's registry alone
 	volumeSecret  = ".volumes[].secret"
-	withinProfile = "TrafficProfile.spec.generator" // an inline generator has no Secret's volume (spate-inline-secret-volumes)
+	withinProfile = "TrafficProfile.spec.generator" // an inline generator has no Secret's volume, and no password (spate-inline-secret-volumes)
 )
+
+// withPassword is appended to the fields of a session.
+const withPassword = ", passwordFrom: " + ofLogin
+
+// sessionsWithSecrets gives the routing of a port that names a Secret, by the paths at which it does.
+func sessionsWithSecrets() map[string]string {
+	return map[string]string{
+		".ports[].routing.bgp[].passwordFrom.secretKeyRef":  "{bgp: [{name: s, localAS: 65001, neighbor: {address: 10.99.0.2, as: 65002}" + withPassword + "}]}",
+		".ports[].routing.ospf[].passwordFrom.secretKeyRef": "{ospf: [{name: s, version: 2" + withPassword + "}]}",
+		".ports[].routing.rip[].passwordFrom.secretKeyRef":  "{rip: [{name: s, version: RIPv2" + withPassword + "}]}",
+	}
+}
 
 // manifestsWithSecrets gives an object for each path at which a kind can name a Secret whose bytes are sent.
 func manifestsWithSecrets() map[string]string {
@@ -95,6 +107,9 @@ func manifestsWithSecrets() map[string]string {
 	}
 	all := map[string]string{
 		"TrafficGenerator.spec" + volumeSecret: object("TrafficGenerator", "{ports: [{name: loop, attachment: {loopback: {}}}], volumes: [{name: a, configMap: {name: login}}, {name: b, secret: {secretName: login}}]}"),
+	}
+	for path, routing := range sessionsWithSecrets() {
+		all["TrafficGenerator.spec"+path] = object("TrafficGenerator", "{ports: [{name: east, attachment: {kernel: {network: east}}, addresses: [10.99.0.1/24], routing: "+routing+"}]}")
 	}
 	for path, spec := range streamsWithSecrets() {
 		all["StatelessStream.spec"+path] = object("StatelessStream", spec)
@@ -123,6 +138,9 @@ func TestEveryFieldThatNamesASecretIsKnown(t *testing.T) {
 	}
 	known := append(slices.Collect(maps.Keys(manifestsWithSecrets())),
 		"TrafficGenerator.spec"+pullSecrets, withinProfile+pullSecrets, withinProfile+volumeSecret)
+	for path := range sessionsWithSecrets() {
+		known = append(known, withinProfile+path)
+	}
 	slices.Sort(found)
 	slices.Sort(known)
 	if !slices.Equal(found, known) {
@@ -141,8 +159,8 @@ func TestEveryFieldThatNamesASecretTakesTheRightToGetIt(t *testing.T) {
 		manifest = strings.Replace(manifest, "metadata: {}", fmt.Sprintf("metadata: {name: s%d}", number), 1)
 		answered(t, path, creates(t, editor, ns, manifest), `Secret "login" is named`, "you may not get it")
 		answered(t, path+", by who may get it", creates(t, reader, ns, manifest))
-		open := strings.NewReplacer("metadata: {name: s", "metadata: {name: c", "secretKeyRef", "configMapKeyRef", "secret: {secretName: login}", "persistentVolumeClaim: {claimName: login}").Replace(manifest)
-		answered(t, path+" of a ConfigMap or claim", creates(t, editor, ns, open))
+		open := strings.NewReplacer("metadata: {name: s", "metadata: {name: c", withPassword, "", "secretKeyRef", "configMapKeyRef", "secret: {secretName: login}", "persistentVolumeClaim: {claimName: login}").Replace(manifest)
+		answered(t, path+" of a ConfigMap or claim, or no password", creates(t, editor, ns, open))
 	}
 }
 

@@ -196,6 +196,8 @@ func TestInlineGeneratorsAreForWhoMayCreateGenerators(t *testing.T) {
 	answered(t, "an inline generator, by who may create one", creates(t, allowed, ns, inline))
 	secret := loopbackInline + "\n    volumes: [{name: v, secret: {secretName: login}}]"
 	answered(t, "a Secret's volume", creates(t, allowed, ns, inlineProfile("volume", secret, ofSmall)), "must not name a Secret")
+	password := strings.Replace(loopbackInline, "{loopback: {}}", "{kernel: {network: east}}, addresses: [10.99.0.1/24], routing: {ospf: [{name: s, version: 2, passwordFrom: "+ofLogin+"}]}", 1)
+	answered(t, "a password", creates(t, allowed, ns, inlineProfile("password", password, ofSmall)), "spec.generator.ports of a profile must not name a Secret")
 	foreign := strings.Replace(loopbackInline, "loopback: {}", "kernel: {network: east, namespace: infra}", 1)
 	answered(t, "another namespace's network", creates(t, allowed, ns, inlineProfile("foreign", foreign, ofSmall)), "another namespace's network")
 	device := strings.Replace(foreign, "kernel:", "sriov:", 1)
