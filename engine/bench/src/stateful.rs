@@ -163,7 +163,7 @@ fn floors(lines: &[Line]) -> Vec<Floor> {
     let instructions = Floor {
         known: Some(Known {
             why: "moving its six packets without any TCP took 4,049 of them when that was counted last (docs/performance.md)",
-            bound: AtMost(12_500.0),
+            bound: AtMost(11_000.0),
         }),
         ..Floor::new("instructions of a short connection", AtMost(5000.0), count)
     };

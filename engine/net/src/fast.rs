@@ -201,7 +201,7 @@ impl<'a, F: Family> FastPathPacket<F, Segment<'a>> {
         Self::read_if(frame, verified, |_| true)
     }
 
-    /// As `read`, of a segment whose flags are wanted: of others nothing more is read.
+    /// As `read`, if `wanted` accepts the segment's flags; none, with nothing more read, otherwise.
     #[inline(always)]
     pub fn read_if(frame: &'a [u8], verified: bool, wanted: impl FnOnce(u8) -> bool) -> Option<Self> {
         let headers = ETHERNET + F::HEADER;

@@ -69,7 +69,7 @@ impl Headers {
             UDP => of_datagram(be16(body.get(..udp::HEADER)?, 2), &body[udp::HEADER..])?,
             _ => return None,
         };
-        // What is carried ends with the packet, but for GTP-U, whose length may leave bytes behind.
+        // The inner packet ends with the outer one, except in GTP-U: its length field may leave bytes after the inner packet.
         let start = data.as_ptr().addr() - frame.as_ptr().addr();
         let end = start + data.len();
         if carries == Carries::Frame {

@@ -3,7 +3,9 @@
 //! another MAC.
 use spate_dpdk::{Eal, Error, Prebuilt};
 use spate_net::Trailer;
-use spate_stateless::{Frames, Lanes, Numbers, Template, WorkerShare};
+use spate_stateless::{Frames, Lanes, Numbers, Schedule, Template, WorkerShare};
+
+use crate::datapath::StreamSpec;
 
 /// What is written into packets that are not measured: nothing.
 const UNMEASURED: Trailer = Trailer { run_tag: 0, stream: 0, sender: 0, measured: false, sequence: 0, timestamp: 0 };
@@ -20,6 +22,17 @@ pub(in crate::datapath) struct Cache {
 }
 
 impl Cache {
+    /// The cache of a stream at a position of the schedule of a worker that has this part of its port's streams; none if the stream has none.
+    pub(in crate::datapath) fn of(
+        stream: &StreamSpec,
+        share: WorkerShare,
+        schedule: &Schedule,
+        position: usize,
+    ) -> Option<Self> {
+        let share = WorkerShare { stride: schedule.stride(position), ..share };
+        (stream.cache > 0).then(|| Self { stream: stream.name.clone(), packets: stream.cache, share })
+    }
+
     /// Builds the packets of a template.
     pub(in crate::datapath) fn build(&self, eal: &Eal, template: &Template) -> Result<Prebuilt, Error> {
         let what = format!("{} packets of stream {}, built beforehand", self.packets, self.stream);

@@ -429,9 +429,7 @@ fn part(
             return Ok(Box::default());
         }
         let of = |(index, stream): (usize, &super::StreamSpec)| {
-            let share = WorkerShare { stride: schedule.stride(index), ..share };
-            let cache = Cache { stream: stream.name.clone(), packets: stream.cache, share };
-            (stream.cache > 0).then(|| prebuilt(&cache, &stream.template))
+            Cache::of(stream, share, schedule, index).map(|cache| prebuilt(&cache, &stream.template))
         };
         Ok(streams.iter().enumerate().map(of).collect())
     };

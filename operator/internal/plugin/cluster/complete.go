@@ -96,8 +96,8 @@ func Pods(s *Subject) (all []string) {
 	return all
 }
 
-// CompleteFlag completes a flag, whose names have commas between them, with parts of what the first argument names. `kind` is that of arguments that are
-// names of one kind alone; empty for others.
+// CompleteFlag completes a flag that takes names with commas between them, with parts of the object that the first argument names. A command that takes
+// names of one kind only gives it as `kind`; others leave it empty.
 func (f *Flags) CompleteFlag(c *cobra.Command, flag, kind string, parts Parts) {
 	_ = c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) == 0 {

@@ -14,7 +14,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// errNoCluster replaces client-go's error, whose remedy is a variable that kubectl does not read.
+// errNoCluster replaces client-go's error, which proposes a variable that kubectl does not read.
 var errNoCluster = errors.New("no cluster is configured: set KUBECONFIG or --kubeconfig to a kubeconfig, or --server to an API server")
 
 // Explained adds the remedy to an error about kinds that the cluster does not have.

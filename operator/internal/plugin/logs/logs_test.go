@@ -164,7 +164,7 @@ func TestLinesOfARunAreThoseOfItsTimeThatNameNoOtherRun(t *testing.T) {
 	}
 }
 
-// sharing returns a run whose generator also executes other runs.
+// sharing returns a run on a generator that also executes other runs.
 func sharing(t *testing.T) *target {
 	t.Helper()
 	run := plugintest.RunNamed("imix-1", "imix", start)

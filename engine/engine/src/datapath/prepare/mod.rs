@@ -130,7 +130,8 @@ pub(in crate::datapath) fn prepare(
             let long_packets = if long { Some(long_pool(&mut context, worker)?) } else { None };
             let prebuild = |schedule: &Schedule| {
                 let each = specs.iter().enumerate();
-                let of_worker: Box<[_]> = each.map(|(at, (_, stream))| cache(stream, share, schedule, at)).collect();
+                let of_worker: Box<[_]> =
+                    each.map(|(at, (_, stream))| Cache::of(stream, share, schedule, at)).collect();
                 let built = prebuilt(context.eal, &specs, &of_worker);
                 caches.push(of_worker);
                 built
@@ -306,12 +307,6 @@ fn timing_on_port(spec: &RunSpec, control: &[run::Stream], rates: &Rates, index:
         next: timing.next.map(|after| Successor { next: on_port(after.next), ..after }),
         ..timing
     }
-}
-
-/// The cache of a stream in a worker that has a part of its port's streams; none if the stream has none.
-fn cache(stream: &StreamSpec, share: WorkerShare, schedule: &Schedule, position: usize) -> Option<Cache> {
-    let share = WorkerShare { stride: schedule.stride(position), ..share };
-    (stream.cache > 0).then(|| Cache { stream: stream.name.clone(), packets: stream.cache, share })
 }
 
 /// Packets that are built now and then repeated, by stream of a port; empty if there are none.

@@ -75,7 +75,7 @@ struct Flows {
     counters: Vec<[Arc<Counters>; 2]>,
     handoffs: Vec<Arc<HandoffShare>>,
     /// First packets of connections: when they left, after the run's start, and by which worker.
-    begun: Vec<(u64, usize)>,
+    started: Vec<(u64, usize)>,
     /// Number of packets that left.
     sent: usize,
     /// The MAC of the clients' next hop, which takes no frames to another and passes them to the servers.
@@ -158,7 +158,7 @@ impl Flows {
             shares: Vec::new(),
             counters: Vec::new(),
             handoffs: Vec::new(),
-            begun: Vec::new(),
+            started: Vec::new(),
             sent: 0,
             next_hop: MACS[SERVERS],
             destinations: Vec::new(),
@@ -220,7 +220,7 @@ impl Flows {
     }
 
     fn pass(&mut self, now_ns: u64) {
-        let Self { world, of, begun, sent: count, next_hop, destinations, .. } = self;
+        let Self { world, of, started, sent: count, next_hop, destinations, .. } = self;
         world.go_to(now_ns, true, |world, worker, sent| {
             for Sent { at_ns, port, mut packet } in sent {
                 *count += 1;
@@ -236,7 +236,7 @@ impl Flows {
                 }
                 let frame = packet.bytes();
                 if opens(frame) {
-                    begun.push((at_ns - START, worker));
+                    started.push((at_ns - START, worker));
                 }
                 let (to, arrives_ns) = ((of.arrives_at)(worker, frame), (at_ns + PATH).next_multiple_of(of.every_ns));
                 world.arrive(to, if port == CLIENTS { SERVERS } else { CLIENTS }, arrives_ns, packet);
@@ -246,7 +246,7 @@ impl Flows {
 
     /// When connections began, after the run's start.
     fn times(&self) -> Vec<u64> {
-        self.begun.iter().map(|(at, _)| *at).collect()
+        self.started.iter().map(|(at, _)| *at).collect()
     }
 
     /// What all workers counted of clients, or of servers.
@@ -264,10 +264,11 @@ impl Flows {
 
     /// This many connections have started and ended as their programs say, without any packet sent twice.
     fn assert_complete(&self, flows: u64) {
-        let of =
-            |client, begun| [begun, Count::FlowsEstablished, Count::FlowsClosed].map(|count| self.count(client, count));
+        let of = |client, started| {
+            [started, Count::FlowsEstablished, Count::FlowsClosed].map(|count| self.count(client, count))
+        };
         assert_eq!((of(true, Count::FlowsAttempted), of(false, Count::FlowsAccepted)), ([flows; 3], [flows; 3]));
-        assert_eq!((self.begun.len() as u64, self.open()), (flows, 0));
+        assert_eq!((self.started.len() as u64, self.open()), (flows, 0));
     }
 }
 
@@ -305,7 +306,7 @@ fn each_connection_begins_at_the_instant_at_which_it_is_due_in_the_worker_whose_
         assert!(run.is_sent(), "{workers} workers");
         run.to(SECOND);
         let due: Vec<_> = (0..30).map(|n| (n * MS / 30, n as usize % workers)).collect();
-        assert_eq!(run.begun, due, "{workers} workers");
+        assert_eq!(run.started, due, "{workers} workers");
         run.assert_complete(30);
         assert_eq!(run.count(true, Count::FlowsLate), 0);
     }
@@ -347,9 +348,9 @@ fn no_connection_begins_while_the_run_is_paused_and_those_that_are_open_go_on() 
     // An instant of the run's clock, which comes when that has gone on.
     run.send_all(|_| factor(3 * MS + MS / 2, Ratio::new(2, 1)));
     run.to(3 * MS + 2);
-    assert_eq!((run.begun.len(), run.count(true, Count::FlowsClosed)), (4, 1));
+    assert_eq!((run.started.len(), run.count(true, Count::FlowsClosed)), (4, 1));
     run.to(40 * MS);
-    assert_eq!((run.begun.len(), run.count(true, Count::FlowsClosed), run.open()), (4, 4, 0));
+    assert_eq!((run.started.len(), run.count(true, Count::FlowsClosed), run.open()), (4, 4, 0));
     run.to(SECOND);
     // 47 ms later; half of the distance to the next one is left when the rate is doubled.
     let after = (0..13).map(|n| 47 * MS + 3 * MS + 3 * MS / 4 + n * MS / 2);
@@ -424,14 +425,14 @@ fn a_worker_that_is_behind_begins_fewer_connections_and_all_of_these_end() {
     assert!(!run.is_sent(), "some are overdue");
     run.to(301 * US);
     assert!(run.is_sent());
-    let begun = run.count(true, Count::FlowsAttempted);
-    assert_eq!(begun + run.count(true, Count::FlowsNotStarted), 4000);
+    let started = run.count(true, Count::FlowsAttempted);
+    assert_eq!(started + run.count(true, Count::FlowsNotStarted), 4000);
     // One in each pass: new ones wait, but not for ever.
-    assert!((300..2000).contains(&begun), "{begun}");
+    assert!((300..2000).contains(&started), "{started}");
     let late = run.count(true, Count::FlowsLate);
-    assert!(late > 0 && late < begun, "{late} of {begun}");
+    assert!(late > 0 && late < started, "{late} of {started}");
     run.to(SECOND);
-    run.assert_complete(begun);
+    run.assert_complete(started);
     let dropped = [CLIENTS, SERVERS].map(|port| run.world.port(0, port).tx.tx_dropped.get());
     assert_eq!((dropped, run.count(true, Count::RetransmitTimeouts)), ([0, 0], 0));
 }
