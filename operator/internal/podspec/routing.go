@@ -92,6 +92,11 @@ func passwordSources(spec *spatev1.TrafficGeneratorSpec) []corev1.VolumeProjecti
 	return sources
 }
 
+// HasRouting reports whether a pod has the container that speaks routing protocols.
+func HasRouting(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == RoutingContainer })
+}
+
 // addRouting adds the container that speaks routing protocols. It starts before the engine, which connects to it, and the kubelet starts it
 // again if it ends: a sidecar container.
 func (t Template) addRouting(pod *corev1.PodSpec) {
