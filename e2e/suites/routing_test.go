@@ -59,6 +59,7 @@ spec:
   generatorRef: {name: speaker}
   traffic:
   - name: probe
+    transmitPort: east
     stream:
       inline:
         packet: {headers: [{ethernet: {}}, {ipv4: {source: 198.18.9.1, destination: 198.18.9.254}}, {udp: {destinationPort: 9}}], size: 64}

@@ -108,7 +108,7 @@ pub(crate) fn is_link_local(address: Ipv6Addr) -> bool {
 }
 
 /// The link-local address that a station with this MAC gives itself (RFC 4291 appendix A).
-pub(crate) fn link_local(mac: Mac) -> Ipv6Addr {
+pub fn link_local(mac: Mac) -> Ipv6Addr {
     let [a, b, c, d, e, f] = mac;
     Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f])
 }
