@@ -101,7 +101,10 @@ impl Flow {
                 }
                 _ => return true,
             }
-            self.clear(flags::INSTRUCTION_STARTED);
+            debug_assert!(
+                !self.has(flags::INSTRUCTION_STARTED),
+                "of these only a `Send` starts, and ends otherwise then"
+            );
         }
         false
     }
