@@ -14,13 +14,17 @@ impl Stack {
     #[inline]
     pub(super) fn go_on(&mut self, index: u32) {
         let flow = &mut self.flows[index];
-        let side = &self.sides[usize::from(flow.side)];
-        let waited = flow.pc == 0;
-        let rests = flow.go_on_by_common(&side.program, &self.scenario.payloads, &side.counters, &side.tunables);
-        if waited && flow.pc > 0 {
+        if flow.pc == 0 {
+            // The first instruction of all waits for the connection.
+            if matches!(flow.state, State::Closed | State::SynSent | State::SynReceived) {
+                return;
+            }
+            flow.pc = 1;
             self.is_found(index);
         }
-        if !rests {
+        let flow = &mut self.flows[index];
+        let side = &self.sides[usize::from(flow.side)];
+        if !flow.go_on_by_common(&side.program, &self.scenario.payloads, &side.counters, &side.tunables) {
             self.go_on_by_all(index);
         }
     }
