@@ -90,8 +90,9 @@ pub enum NotOpened {
     InUse,
 }
 
-/// One side of a template in this worker.
+/// One side of a template in this worker. Its size is a power of two, so that one is found by a shift.
 #[derive(Debug)]
+#[repr(align(128))]
 struct Side {
     counters: Arc<Counters>,
     /// Index of its port in the engine.
@@ -105,6 +106,8 @@ struct Side {
     /// The other side is here, too.
     paired: bool,
 }
+
+const _: () = assert!(size_of::<Side>().is_power_of_two());
 
 /// A worker's flows.
 #[derive(Debug)]

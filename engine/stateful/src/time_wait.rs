@@ -20,6 +20,8 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct TimeWaits {
     entries: VecDeque<Entry>,
+    /// The tick of the last that was added.
+    latest: u32,
     /// Never more, so that it never grows.
     most: usize,
     /// Number of entries from the first on of which the flow and its cell of the table were prefetched.
@@ -30,7 +32,7 @@ pub(crate) struct TimeWaits {
 impl TimeWaits {
     /// A queue for up to this many flows.
     pub(crate) fn new(flows: usize) -> Self {
-        Self { entries: VecDeque::with_capacity(flows), most: flows, fetched: 0, found: 0 }
+        Self { entries: VecDeque::with_capacity(flows), latest: 0, most: flows, fetched: 0, found: 0 }
     }
 
     /// Bytes of one for up to this many flows.
@@ -41,8 +43,10 @@ impl TimeWaits {
     /// A flow ends at a tick. False if another ends later, or there is no room: the wheel takes it then.
     #[inline]
     pub(crate) fn push(&mut self, index: u32, at: u32) -> bool {
-        let fits = self.entries.len() < self.most && self.entries.back().is_none_or(|last| !wheel::before(at, last.at));
+        let in_order = self.entries.is_empty() || !wheel::before(at, self.latest);
+        let fits = self.entries.len() < self.most && in_order;
         if fits {
+            self.latest = at;
             self.entries.push_back(Entry { index, at });
         }
         fits

@@ -14,13 +14,17 @@ impl Stack {
     #[inline]
     pub(super) fn go_on(&mut self, index: u32) {
         let flow = &mut self.flows[index];
-        let side = &self.sides[usize::from(flow.side)];
-        let waited = flow.pc == 0;
-        let rests = flow.go_on_by_common(&side.program, &self.scenario.payloads, &side.counters, &side.tunables);
-        if waited && flow.pc > 0 {
+        if flow.pc == 0 {
+            // The first instruction of all waits for the connection.
+            if matches!(flow.state, State::Closed | State::SynSent | State::SynReceived) {
+                return;
+            }
+            flow.pc = 1;
             self.is_found(index);
         }
-        if !rests {
+        let flow = &mut self.flows[index];
+        let side = &self.sides[usize::from(flow.side)];
+        if !flow.go_on_by_common(&side.program, &self.scenario.payloads, &side.counters, &side.tunables) {
             self.go_on_by_all(index);
         }
     }
@@ -106,7 +110,7 @@ impl Stack {
         if flow.has(flags::CLIENT) || !waits {
             return true;
         }
-        let Some(template) = self.server_for(port, &self.tuple_of(index), Protocol::Tcp, Some(first_bytes)) else {
+        let Some(template) = self.server_for(port, &self.tuple_of(index), Protocol::Tcp, first_bytes) else {
             self.side(index).counters.one(Count::Unmatched);
             self.flows[index].reset();
             return false;
@@ -120,30 +124,35 @@ impl Stack {
         true
     }
 
+    /// The first template that serves flows to this address and port, on a port of the engine, whatever their first bytes are.
+    #[inline(always)]
+    pub(super) fn first_server_for(&self, port: usize, tuple: &Tuple, protocol: Protocol) -> Option<usize> {
+        self.found.servers(&self.scenario.pools, port, protocol, tuple).next()
+    }
+
     /// The template that serves flows to this address and port, on a port of the engine: one that knows it by its first
-    /// bytes before one that takes any. Without bytes yet, the first.
+    /// bytes before one that takes any.
     pub(super) fn server_for(
         &self,
         port: usize,
         tuple: &Tuple,
         protocol: Protocol,
-        first_bytes: Option<&[u8]>,
+        first_bytes: &[u8],
     ) -> Option<usize> {
         let (pools, templates) = (&self.scenario.pools, &self.scenario.templates);
-        let mut serving = self.found.servers(pools, port, protocol, tuple);
+        let serving = self.found.servers(pools, port, protocol, tuple);
         let knows = |template: &crate::Template, bytes: &[u8]| {
             template.first_bytes().iter().all(|(offset, wanted)| {
                 let end = *offset as usize + wanted.len();
                 bytes.get(*offset as usize..end) == Some(wanted)
             })
         };
-        let Some(bytes) = first_bytes else { return serving.next() };
         let mut any = None;
         for index in serving {
             let template = &templates[index];
             if template.first_bytes().is_empty() {
                 any = any.or(Some(index));
-            } else if knows(template, bytes) {
+            } else if knows(template, first_bytes) {
                 return Some(index);
             }
         }

@@ -223,13 +223,22 @@ impl Stack {
         let s = &plain.content;
         match index {
             Some(index) => self.receive_known(port, index, frame, s, plain.ecn),
-            None => self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), *s, hash),
+            None => self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), s, hash),
         }
     }
 
-    /// As `receive_v4` and `receive_v6`, of what is no plain segment: most of it is plain all the same.
-    #[inline(never)]
+    /// As `receive_v4` and `receive_v6`, of what is no plain segment that header prediction may take.
+    #[inline(always)]
     fn receive_other<F: Family>(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
+        if fast::may_be_udp::<F>(frame) {
+            return self.receive_datagram::<F>(port, frame, hints);
+        }
+        self.receive_segment::<F>(port, frame, hints)
+    }
+
+    /// What may be a datagram arrives: most are plain.
+    #[inline(never)]
+    fn receive_datagram<F: Family>(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
         let Some(plain) = FastPathPacket::<F, Datagram<'_>>::read_udp(frame) else {
             return self.receive_segment::<F>(port, frame, hints);
         };
@@ -356,7 +365,7 @@ impl Stack {
     fn receive_packet(&mut self, port: usize, frame: &[u8], packet: &Packet<'_>, wanted: &Lookup) -> Received {
         match (&packet.content, wanted.index) {
             (Content::Tcp(segment), Some(index)) => self.receive_known(port, index, frame, segment, packet.ecn),
-            (Content::Tcp(segment), None) => self.receive_unknown(port, packet, *segment, wanted.hash),
+            (Content::Tcp(segment), None) => self.receive_unknown(port, packet, segment, wanted.hash),
             (Content::Udp(datagram), _) => self.receive_udp(port, packet, datagram, wanted),
             (Content::Icmp(error), _) => self.receive_icmp_error(port, error, wanted),
         }
@@ -487,7 +496,7 @@ impl Stack {
         !flow.has(flags::CLIENT) && (newer || seq_before(flow.rcv_nxt, s.seq))
     }
 
-    fn receive_unknown(&mut self, port: usize, packet: &Packet<'_>, s: Segment<'_>, hash: u32) -> Received {
+    fn receive_unknown(&mut self, port: usize, packet: &Packet<'_>, s: &Segment<'_>, hash: u32) -> Received {
         if !self.ports[port].may_be_source(packet.source) {
             return Received::Foreign;
         }
@@ -496,7 +505,7 @@ impl Stack {
         }
         let tuple = &Tuple::of(packet, s.source_port, s.destination_port);
         let opens = s.flags & (flag::SYN | flag::ACK | flag::RST | flag::FIN) == flag::SYN;
-        if opens && let Some(template) = self.server_for(port, tuple, Protocol::Tcp, None) {
+        if opens && let Some(template) = self.first_server_for(port, tuple, Protocol::Tcp) {
             let (number, mac) = (self.server_number(template), self.ports[port].back_to(packet));
             let Some(index) = self.add(template, false, number, (tuple, false, hash), mac) else {
                 self.sides[SideIndex::of(template, false).position()].counters.one(Count::FlowsExhausted);
@@ -505,7 +514,7 @@ impl Stack {
             let isn = self.initial_sequence(tuple);
             self.note_before(index);
             let (flow, mut cx, _) = self.parts(index);
-            flow.accept(&s, isn, &mut cx);
+            flow.accept(s, isn, &mut cx);
             self.settle(index);
             return Received::Taken;
         }
@@ -514,7 +523,7 @@ impl Stack {
             return Received::Elsewhere;
         }
         if !s.has(flag::RST) {
-            self.refuse(port, packet, &s, side);
+            self.refuse(port, packet, s, side);
         }
         Received::Taken
     }
@@ -562,8 +571,8 @@ impl Stack {
             None if !self.ports[port].may_be_source(packet.source) => return Received::Foreign,
             None if self.is_ignored(packet) => return self.ignore(port, packet),
             None => {
-                let Some(template) = self.server_for(port, &tuple, Protocol::Udp, Some(d.payload)) else {
-                    if let Some(template) = self.server_for(port, &tuple, Protocol::Udp, None) {
+                let Some(template) = self.server_for(port, &tuple, Protocol::Udp, d.payload) else {
+                    if let Some(template) = self.first_server_for(port, &tuple, Protocol::Udp) {
                         self.sides[SideIndex::of(template, false).position()].counters.one(Count::Unmatched);
                     }
                     return match self.owner(port, tuple.local) {

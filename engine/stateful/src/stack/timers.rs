@@ -113,17 +113,31 @@ impl Stack {
     #[inline(always)]
     pub(super) fn settle(&mut self, index: u32) {
         self.note_after(index);
-        if matches!(self.flows[index].state, State::Closed | State::TimeWait) {
-            self.settle_ended(index);
-        } else {
-            self.settle_open(index);
+        self.settle_noted(index);
+    }
+
+    /// The same of a flow for which the stack no longer works.
+    #[inline(always)]
+    pub(super) fn settle_noted(&mut self, index: u32) {
+        match self.flows[index].state {
+            State::Closed => self.settle_closed(index),
+            State::TimeWait => self.settle_time_wait(index),
+            _ => self.settle_open(index),
         }
     }
 
-    /// Settles a flow that is closed, or in TIME-WAIT.
     #[inline(never)]
-    fn settle_ended(&mut self, index: u32) {
-        if !self.ends(index) && !self.ends_in_turn(index) {
+    fn settle_closed(&mut self, index: u32) {
+        self.is_open_no_more(index);
+        if !self.flows[index].has(flags::READY) {
+            self.forget(index);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_time_wait(&mut self, index: u32) {
+        self.is_open_no_more(index);
+        if !self.ends_in_turn(index) {
             self.settle_open(index);
         }
     }
@@ -175,9 +189,9 @@ impl Stack {
         }
     }
 
-    /// A flow is closed, or in TIME-WAIT: it is open no more. Whether there is nothing to be done for it.
-    #[inline]
-    fn ends(&mut self, index: u32) -> bool {
+    /// A flow is closed, or in TIME-WAIT: it is open no more.
+    #[inline(always)]
+    fn is_open_no_more(&mut self, index: u32) {
         let flow = &mut self.flows[index];
         if flow.has(flags::OPEN) {
             flow.clear(flags::OPEN);
@@ -192,14 +206,6 @@ impl Stack {
                 self.part(index);
             }
         }
-        let flow = &self.flows[index];
-        if flow.state == State::TimeWait {
-            return false;
-        }
-        if !flow.has(flags::READY) {
-            self.forget(index);
-        }
-        true
     }
 
     fn forget(&mut self, index: u32) {

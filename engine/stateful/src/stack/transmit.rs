@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sending: answers to segments of no open flow first, then flows in turn.
-use spate_net::ethernet::macs;
-
 use super::Stack;
 use crate::{
     Address,
@@ -89,7 +87,7 @@ impl Stack {
                 outcome @ (SendOutcome::Done | SendOutcome::More) => {
                     self.note_after(index);
                     if !self.dequeue(port, index) {
-                        self.settle(index);
+                        self.settle_noted(index);
                     }
                     debug_assert!(outcome == SendOutcome::Done || self.flows[index].has(flags::READY), "it has more");
                 }
@@ -131,16 +129,8 @@ impl Stack {
                 source = own;
             }
         }
-        let below = LowerHeaders {
-            macs: macs(flow.remote_mac, source),
-            ends,
-            tos: side.tunables.tos,
-            ttl: side.tunables.ttl,
-            id: flow.snd_nxt as u16,
-            finish: finish(out),
-        };
         let data = Data { payloads: &self.scenario.payloads, backlogs: &self.backlogs };
-        let from = Sources { below: &below, data };
+        let from = Sources { mac: source, ends, id: flow.snd_nxt as u16, finish: finish(out), data };
         let mut cx = Context {
             now: self.now,
             recoveries: &mut self.recoveries,

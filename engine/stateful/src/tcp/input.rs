@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A segment arrives (RFC 9293 section 3.10.7).
-use super::{Context, Instant, NOT_SCALED, Recovery, scale_of};
+use super::{Context, Instant, NOT_SCALED, Recovery};
 use crate::{
     counters::Count,
     flow::{Flow, State, flags, seq_before, seq_max},
@@ -19,6 +19,7 @@ const BETWEEN_ANSWERS: u16 = (500_000_000u64.div_ceil(1 << 25) + 1) as u16;
 
 impl Flow {
     /// A server's end of a connection begins with a SYN.
+    #[inline(always)]
     pub fn accept(&mut self, s: &Segment<'_>, isn: u32, cx: &mut Context<'_>) {
         self.begin(isn, cx);
         self.state = State::SynReceived;
@@ -51,8 +52,9 @@ impl Flow {
         if tunables.sack && offers.sack_permitted {
             self.set(flags::SACK);
         }
-        self.scales = match (tunables.window_scale, offers.window_scale) {
-            (true, Some(scale)) => scale_of(tunables.receive_buffer) << 4 | scale,
+        // What this end offers is there since it began.
+        self.scales = match offers.window_scale {
+            Some(scale) if self.is_scaled() => self.receive_scale() << 4 | scale,
             _ => NOT_SCALED,
         };
         self.cwnd = self.initial_cwnd(tunables);

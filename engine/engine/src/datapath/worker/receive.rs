@@ -135,13 +135,12 @@ impl<D: Device> Receiver<D> {
             let marks = port.marks;
             if let Some(emulated) = flows.filter(|_| !trailers) {
                 // Nothing but one run's flows is expected: no more is done for each packet than they need.
-                let frames = self.burst.heads().zip(&lens).zip(&found).enumerate();
-                for (index, ((frame, len), ahead)) in frames {
+                for (index, (frame, ahead)) in self.burst.heads().zip(&found).enumerate() {
                     let verified = marks && self.burst.is_verified(index);
                     let hints = Hints { verified, ahead: looks_ahead.then_some(ahead) };
                     let demux = emulated.receive(&Arrived { port: port.port, frame, hints, at_ns });
                     if demux != Demux::Taken {
-                        port.sinks.station.take(frame, *len, Some(demux), at_ns);
+                        port.sinks.station.take(frame, lens[index], Some(demux), at_ns);
                     }
                 }
             } else if !trailers && port.sinks.flows.is_empty() {
