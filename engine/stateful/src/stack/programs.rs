@@ -5,14 +5,14 @@ use crate::{
     Address, Protocol,
     application::{Machine, Transition},
     counters::Count,
-    flow::{State, flags},
+    flow::{FlowIndex, State, flags},
     tcp::Context,
 };
 
 impl Stack {
     /// Executes a flow's program as far as it goes. Most programs have common instructions only.
     #[inline]
-    pub(super) fn go_on(&mut self, index: u32) {
+    pub(super) fn go_on(&mut self, index: FlowIndex) {
         let flow = &mut self.flows[index];
         let side = &self.sides[usize::from(flow.side)];
         let waited = flow.pc == 0;
@@ -27,7 +27,7 @@ impl Stack {
 
     /// The same by instructions of all kinds.
     #[inline(never)]
-    pub(super) fn go_on_by_all(&mut self, index: u32) {
+    pub(super) fn go_on_by_all(&mut self, index: FlowIndex) {
         loop {
             let flow = &mut self.flows[index];
             let side = &self.sides[usize::from(flow.side)];
@@ -36,7 +36,7 @@ impl Stack {
             }
             let variables: &mut [i64] = match self.variables_each {
                 0 => &mut [],
-                each => &mut self.variables[index as usize * each..][..each],
+                each => &mut self.variables[index.position() * each..][..each],
             };
             let mut machine = Machine {
                 program: &side.program,
@@ -76,7 +76,7 @@ impl Stack {
     }
 
     /// A flow goes on with another template's program, behind its `Connect` or `Accept`.
-    pub(super) fn switch(&mut self, index: u32, next: usize) {
+    pub(super) fn switch(&mut self, index: FlowIndex, next: usize) {
         self.note_after(index);
         let flow = &mut self.flows[index];
         let new = flow.is_new();
@@ -98,7 +98,7 @@ impl Stack {
     /// A connection to a server gets its first bytes: they choose its template, if they do so for any. False if they are no
     /// template's: it is reset.
     #[inline(never)]
-    pub(super) fn choose(&mut self, index: u32, port: usize, first_bytes: &[u8]) -> bool {
+    pub(super) fn choose(&mut self, index: FlowIndex, port: usize, first_bytes: &[u8]) -> bool {
         let flow = &self.flows[index];
         // They may come with the handshake's last segment: until that is read, the SYN counts as queued.
         let untouched = flow.state == State::SynReceived || flow.queued() == 0;
