@@ -28,7 +28,7 @@ use port::{Port, Queue, Station};
 pub use receive::{Hints, Prefetched, Received};
 use replies::Unanswered;
 use secrets::Secrets;
-use side_index::SideIndex;
+use side_index::{SideIndex, TemplateIndex};
 use sides::Sides;
 use spate_stats::Times;
 pub use tuple::Tuple;
@@ -61,7 +61,7 @@ const ANSWERS: usize = 256;
 /// A flow that is about to begin.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening {
-    template: usize,
+    template: TemplateIndex,
     number: u64,
     tuple: Tuple,
     hash: u32,
@@ -71,7 +71,7 @@ impl Opening {
     /// The template of the flow.
     #[inline]
     pub fn template(&self) -> usize {
-        self.template
+        self.template.position()
     }
 
     /// Which of the template's flows.
@@ -325,13 +325,13 @@ impl Stack {
 
     /// The counters of one side of a template.
     pub fn counters(&self, template: usize, client: bool) -> &Arc<Counters> {
-        &self.sides[SideIndex::of(template, client).position()].counters
+        &self.sides[SideIndex::of(TemplateIndex::new(template), client).position()].counters
     }
 
     /// Flows of one side of a template, those in TIME-WAIT not among them.
     #[inline]
     pub fn open_flows(&self, template: usize, client: bool) -> u64 {
-        self.sides[SideIndex::of(template, client).position()].counters.open()
+        self.sides[SideIndex::of(TemplateIndex::new(template), client).position()].counters.open()
     }
 
     /// All flows, those in TIME-WAIT among them.
@@ -361,14 +361,14 @@ impl Stack {
         let keys = &self.secrets.hash;
         let hash = Key::of(&tuple, self.scenario.templates[template].protocol == Protocol::Udp, keys).hash(keys);
         self.table.fetch(hash);
-        Opening { template, number, tuple, hash }
+        Opening { template: TemplateIndex::new(template), number, tuple, hash }
     }
 
     /// See `open`.
     pub fn open_found(&mut self, opening: &Opening, now_ns: u64) -> Result<(), NotOpened> {
         self.now = Instant { ns: now_ns };
         let &Opening { template, number, ref tuple, hash } = opening;
-        let of = &self.scenario.templates[template];
+        let of = &self.scenario.templates[template.position()];
         let port = of.client.as_ref().map(|client| client.port).expect("a template with clients");
         let udp = of.protocol == Protocol::Udp;
         if self.find(tuple, udp, hash).is_some() {
@@ -400,7 +400,7 @@ impl Stack {
     /// Whether a client's flow can have a slot, and its server's too, if that is here: besides those that other clients wait for.
     /// Else clients would take all, and wait for servers that have none.
     #[inline]
-    fn has_room(&self, template: usize) -> bool {
+    fn has_room(&self, template: TemplateIndex) -> bool {
         let [clients, servers] = self.new;
         !self.sides[SideIndex::of(template, true).position()].paired
             || self.flows.left() >= 2 + clients.saturating_sub(servers)
@@ -416,8 +416,8 @@ impl Stack {
     }
 
     /// The number of a server's next flow, of all workers'.
-    fn server_number(&self, template: usize) -> u64 {
-        let Share { worker, workers } = self.servers[template];
+    fn server_number(&self, template: TemplateIndex) -> u64 {
+        let Share { worker, workers } = self.servers[template.position()];
         self.sides[SideIndex::of(template, false).position()].counters.get(Count::FlowsAccepted) * workers + worker
     }
 
@@ -463,7 +463,7 @@ impl Stack {
     #[inline(always)]
     fn add(
         &mut self,
-        template: usize,
+        template: TemplateIndex,
         client: bool,
         number: u64,
         (tuple, udp, hash): (&Tuple, bool, u32),

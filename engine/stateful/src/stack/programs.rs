@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Programs of flows: which one a flow has, and its steps.
-use super::{Stack, Tuple, side_index::SideIndex};
+use super::{
+    Stack, Tuple,
+    side_index::{SideIndex, TemplateIndex},
+};
 use crate::{
     Address, Protocol,
     application::{Machine, Transition},
@@ -63,7 +66,7 @@ impl Stack {
                 None => return,
                 Some(Transition::Switch(to)) => {
                     self.flows[index].clear(flags::INSTRUCTION_STARTED);
-                    self.switch(index, to as usize);
+                    self.switch(index, TemplateIndex::new(to as usize));
                     true
                 }
                 Some(Transition::Open(template)) => self.open_another(index, template),
@@ -76,14 +79,14 @@ impl Stack {
     }
 
     /// A flow goes on with another template's program, behind its `Connect` or `Accept`.
-    pub(super) fn switch(&mut self, index: FlowIndex, next: usize) {
+    pub(super) fn switch(&mut self, index: FlowIndex, next: TemplateIndex) {
         self.note_after(index);
         let flow = &mut self.flows[index];
         let new = flow.is_new();
         let from = &self.sides[usize::from(flow.side)].counters;
         flow.side = SideIndex::of(next, flow.has(flags::CLIENT)).in_flow();
         let to = &self.sides[usize::from(flow.side)].counters;
-        flow.pc = u16::from(self.scenario.templates[next].protocol == Protocol::Tcp);
+        flow.pc = u16::from(self.scenario.templates[next.position()].protocol == Protocol::Tcp);
         let found = new && !flow.is_new();
         from.one(Count::SwitchedOut);
         from.ended();
@@ -111,7 +114,7 @@ impl Stack {
             self.flows[index].reset();
             return false;
         };
-        if template != flow.template() {
+        if template != SideIndex::of_flow(flow.side).template() {
             self.switch(index, template);
             if let Some(readers) = &mut self.readers {
                 readers.restart(index);
@@ -128,7 +131,7 @@ impl Stack {
         tuple: &Tuple,
         protocol: Protocol,
         first_bytes: Option<&[u8]>,
-    ) -> Option<usize> {
+    ) -> Option<TemplateIndex> {
         let (pools, templates) = (&self.scenario.pools, &self.scenario.templates);
         let mut serving = self.found.servers(pools, port, protocol, tuple);
         let knows = |template: &crate::Template, bytes: &[u8]| {
@@ -140,7 +143,7 @@ impl Stack {
         let Some(bytes) = first_bytes else { return serving.next() };
         let mut any = None;
         for index in serving {
-            let template = &templates[index];
+            let template = &templates[index.position()];
             if template.first_bytes().is_empty() {
                 any = any.or(Some(index));
             } else if knows(template, bytes) {

@@ -2,7 +2,7 @@
 //! Sending: answers to segments of no open flow first, then flows in turn.
 use spate_net::ethernet::macs;
 
-use super::Stack;
+use super::{Stack, side_index::SideIndex};
 use crate::{
     Address,
     counters::Count,
@@ -126,7 +126,9 @@ impl Stack {
                 Endpoints::V4 { source, .. } => Address::v4(source),
                 Endpoints::V6 { source, .. } => source,
             };
-            if let Some(own) = self.found.own_mac(&self.scenario.pools, flow.template(), client) {
+            if let Some(own) =
+                self.found.own_mac(&self.scenario.pools, SideIndex::of_flow(flow.side).template(), client)
+            {
                 source = own;
             }
         }
