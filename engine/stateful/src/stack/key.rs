@@ -5,7 +5,7 @@ use super::{
     addresses::Upper,
     secrets::{HashKeys, folded},
 };
-use crate::flow::{Flow, flags};
+use crate::flow::{Flow, FlowIndex, flags};
 
 /// What is hashed of a flow's tuple.
 #[derive(Clone, Copy)]
@@ -93,5 +93,5 @@ impl Key {
 pub(super) struct Lookup {
     pub(super) tuple: Tuple,
     pub(super) hash: u32,
-    pub(super) index: Option<u32>,
+    pub(super) index: Option<FlowIndex>,
 }

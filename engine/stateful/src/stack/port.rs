@@ -5,6 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use super::side_index::SideIndex;
 use crate::{
     Address,
+    flow::FlowIndex,
     packet::{LowerHeaders, Packet, SegmentHeader},
 };
 
@@ -69,8 +70,8 @@ impl NextHops {
 /// Flows of a port that have something to send, in the order in which they send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queue {
-    pub(super) head: u32,
-    pub(super) tail: u32,
+    pub(super) head: FlowIndex,
+    pub(super) tail: FlowIndex,
 }
 
 /// A port as a stack has it. Its size is a power of two, so that one is found by a shift.

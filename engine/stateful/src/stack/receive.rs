@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Protocol,
     counters::Count,
-    flow::{State, flags, seq_before},
+    flow::{FlowIndex, State, flags, seq_before},
     offload::OffloadRequest,
     packet::{
         Content, Datagram, Endpoints, Error, FastPathPacket, LowerHeaders, Packet, Reject, Segment, SegmentHeader,
@@ -38,7 +38,7 @@ pub struct Hints<'a> {
 pub struct Prefetched {
     hash: u32,
     /// The slot of the flow that the frame most likely is of; none may have it any more, or another flow.
-    index: u32,
+    index: FlowIndex,
 }
 
 /// Outcome of demultiplexing one frame.
@@ -118,7 +118,7 @@ impl Stack {
         }
         for Prefetched { hash, index } in &mut found[..count] {
             *index = self.table.first(*hash);
-            if let (Some(flow), Some(upper)) = (self.flows.get(*index), self.uppers.get(*index as usize)) {
+            if let (Some(flow), Some(upper)) = (self.flows.get(*index), self.uppers.get(index.position())) {
                 fetch(flow);
                 fetch(upper);
             }
@@ -199,7 +199,7 @@ impl Stack {
         frame: &[u8],
         hints: Hints<'_>,
         plain: &FastPathPacket<F, Segment<'_>>,
-        (hash, index): (u32, Option<u32>),
+        (hash, index): (u32, Option<FlowIndex>),
     ) -> Received {
         if !PREDICTS {
             return self.receive_found(port, frame, plain, (hash, index));
@@ -218,7 +218,7 @@ impl Stack {
         port: usize,
         frame: &[u8],
         plain: &FastPathPacket<F, Segment<'_>>,
-        (hash, index): (u32, Option<u32>),
+        (hash, index): (u32, Option<FlowIndex>),
     ) -> Received {
         let s = &plain.content;
         match index {
@@ -278,7 +278,7 @@ impl Stack {
 
     /// The flow of a frame with this hash that `is` says it is: most often that which was found ahead.
     #[inline(always)]
-    fn find_hinted(&self, hash: u32, hints: Hints<'_>, is: impl Fn(u32) -> bool) -> Option<u32> {
+    fn find_hinted(&self, hash: u32, hints: Hints<'_>, is: impl Fn(FlowIndex) -> bool) -> Option<FlowIndex> {
         if let Some(&Prefetched { index, .. }) = hints.ahead
             // One that has ended may be in no table any more.
             && self.flows.get(index).is_some_and(|flow| flow.state != State::Closed)
@@ -419,7 +419,7 @@ impl Stack {
 
     /// A segment of a flow, if header prediction takes it: then it is none of another connection between these. False: nothing was done.
     #[inline(always)]
-    fn receive_predicted(&mut self, index: u32, s: &Segment<'_>, ecn: u8) -> bool {
+    fn receive_predicted(&mut self, index: FlowIndex, s: &Segment<'_>, ecn: u8) -> bool {
         let (flow, mut cx, backlogs) = self.parts(index);
         if !flow.input_if_predicted(s, ecn, &mut cx, backlogs) {
             return false;
@@ -433,7 +433,7 @@ impl Stack {
 
     /// A segment of a flow. It is all that is read of the frame, but for what is rare.
     #[inline(never)]
-    fn receive_known(&mut self, port: usize, index: u32, frame: &[u8], s: &Segment<'_>, ecn: u8) -> Received {
+    fn receive_known(&mut self, port: usize, index: FlowIndex, frame: &[u8], s: &Segment<'_>, ecn: u8) -> Received {
         let flow = &self.flows[index];
         if flow.state == State::TimeWait
             && s.flags & (flag::SYN | flag::ACK | flag::RST) == flag::SYN
@@ -465,7 +465,7 @@ impl Stack {
 
     /// A segment of a flow arrives where more is done with segments than TCP does.
     #[inline(never)]
-    fn input_with_reader(&mut self, index: u32, port: usize, s: Segment<'_>, ecn: u8) {
+    fn input_with_reader(&mut self, index: FlowIndex, port: usize, s: Segment<'_>, ecn: u8) {
         self.note_before(index);
         let next = !s.payload.is_empty() && s.seq == self.flows[index].rcv_nxt;
         let chosen = !(self.first_bytes_choose && next) || self.choose(index, port, s.payload);
@@ -476,7 +476,7 @@ impl Stack {
     }
 
     #[cold]
-    fn receive_unacceptable_ack(&mut self, port: usize, index: u32, frame: &[u8], s: Segment<'_>) -> Received {
+    fn receive_unacceptable_ack(&mut self, port: usize, index: FlowIndex, frame: &[u8], s: Segment<'_>) -> Received {
         let side = SideIndex::of_flow(self.flows[index].side);
         self.sides[side.position()].counters.received(self.now.ns);
         self.sides[side.position()].counters.one(Count::AcksOfUnsent);
@@ -487,7 +487,7 @@ impl Stack {
     }
 
     /// RFC 6191, RFC 9293 section 3.10.7.4: a SYN beyond what a server's flow in TIME-WAIT has seen.
-    fn may_be_reused(&self, index: u32, s: Segment<'_>) -> bool {
+    fn may_be_reused(&self, index: FlowIndex, s: Segment<'_>) -> bool {
         let flow = &self.flows[index];
         let newer = match s.timestamps() {
             Some((value, _)) if flow.has(flags::TIMESTAMPS) => seq_before(flow.ts_recent, value),

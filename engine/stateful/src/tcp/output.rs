@@ -5,13 +5,13 @@ use spate_net::ethernet::macs;
 use super::{Context, Instant, TIMESTAMPS_LEN};
 use crate::{
     counters::Count,
-    flow::{Flow, State, flags, seq_before, seq_max},
+    flow::{Flow, RecoveryIndex, State, flags, seq_before, seq_max},
     offload::{OffloadRequest, Segmentation},
     packet::{self, Endpoints, LowerHeaders, Options, SegmentHeader, TCP_HEADER, flag},
     payload::Payload,
     scenario::Tunables,
     sending::Backlog,
-    slab::{NONE, Slab},
+    slab::Slab,
 };
 
 /// ECN-capable transport (RFC 3168 section 5).
@@ -120,7 +120,7 @@ impl Flow {
             | flags::LOSS
             | flags::ECN;
         let opened = (State::Established as u8..=State::TimeWait as u8).contains(&(self.state as u8));
-        opened && self.flags & RARE == 0 && self.recovery == NONE && self.snd_nxt == self.snd_max
+        opened && self.flags & RARE == 0 && self.recovery == RecoveryIndex::NONE && self.snd_nxt == self.snd_max
     }
 
     /// Sends what is due and may be sent, in the common case.
@@ -395,7 +395,7 @@ impl Flow {
     #[inline]
     fn effective_mss(&self, cx: &Context<'_>) -> u32 {
         let mut options = if self.has(flags::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
-        if self.recovery != NONE && self.has(flags::SACK) {
+        if self.recovery != RecoveryIndex::NONE && self.has(flags::SACK) {
             let blocks = self.blocks(cx) as u16;
             options += if blocks > 0 { 4 + 8 * blocks } else { 0 };
         }
@@ -416,7 +416,7 @@ impl Flow {
         if self.has(flags::TIMESTAMPS) {
             options.timestamps = Some((cx.now.ms(), self.ts_recent));
         }
-        if self.recovery != NONE && self.has(flags::SACK) {
+        if self.recovery != RecoveryIndex::NONE && self.has(flags::SACK) {
             let recovery = &cx.recoveries[self.recovery];
             let most = self.blocks(cx);
             // The block that changed last comes first (RFC 2018 section 4), a DSACK before it (RFC 2883 section 4).
@@ -517,7 +517,7 @@ impl Flow {
         self.write::<PLAIN>(frame, &head, (len, sum), cx, from);
         self.count_sent::<PLAIN>(plan, cx);
         self.sent::<PLAIN>(plan, end.wrapping_add(u32::from(plan.fin)), cx);
-        if !PLAIN && self.recovery != NONE {
+        if !PLAIN && self.recovery != RecoveryIndex::NONE {
             self.dsack_sent(cx);
         }
     }
@@ -526,7 +526,7 @@ impl Flow {
     #[inline(always)]
     pub(super) fn options_len<const PLAIN: bool>(&self, cx: &Context<'_>) -> usize {
         let timestamps = if self.has(flags::TIMESTAMPS) { packet::TIMESTAMPS_LEN } else { 0 };
-        if PLAIN || self.recovery == NONE { timestamps } else { self.options(cx).len() }
+        if PLAIN || self.recovery == RecoveryIndex::NONE { timestamps } else { self.options(cx).len() }
     }
 
     /// Writes the headers of a segment that is no SYN, with data of a length and sum.
@@ -539,7 +539,7 @@ impl Flow {
         cx: &Context<'_>,
         from: &Sources<'_>,
     ) {
-        if PLAIN || self.recovery == NONE {
+        if PLAIN || self.recovery == RecoveryIndex::NONE {
             let timestamps = self.has(flags::TIMESTAMPS).then(|| (cx.now.ms(), self.ts_recent));
             from.below(self, cx.tunables).write_plain(frame, head, timestamps, data);
         } else {
@@ -622,7 +622,7 @@ impl Flow {
             if !self.send_bare::<false>(self.snd_max, cx, from, out) {
                 return false;
             }
-            if self.recovery != NONE {
+            if self.recovery != RecoveryIndex::NONE {
                 let unanswered = &mut cx.recoveries[self.recovery].unanswered;
                 *unanswered = unanswered.saturating_sub(1);
                 if *unanswered > 0 && !self.has(flags::SACK) {
@@ -651,7 +651,7 @@ impl Flow {
         self.write::<PLAIN>(frame, &head, (0, 0), cx, from);
         cx.one(Count::SentPackets);
         cx.one(Count::SentAckPackets);
-        if !PLAIN && self.recovery != NONE {
+        if !PLAIN && self.recovery != RecoveryIndex::NONE {
             self.dsack_sent(cx);
         }
         true

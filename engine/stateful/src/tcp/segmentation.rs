@@ -7,10 +7,9 @@ use super::{
 };
 use crate::{
     counters::Count,
-    flow::{Flow, flags, seq_before},
+    flow::{Flow, RecoveryIndex, flags, seq_before},
     offload::{OffloadRequest, Segmentation},
     packet::TCP_HEADER,
-    slab::NONE,
 };
 
 impl Flow {
@@ -28,7 +27,7 @@ impl Flow {
         let mss = self.segment_data();
         // CWR belongs on one segment only (RFC 3168 section 6.1.2), and devices differ in which of several has it.
         let marked = self.any(flags::PERSIST | flags::REDUCED);
-        if len < mss || marked || self.recovery != NONE || (self.has(flags::V6) && !segmentation.v6) {
+        if len < mss || marked || self.recovery != RecoveryIndex::NONE || (self.has(flags::V6) && !segmentation.v6) {
             return 1;
         }
         let options = if self.has(flags::TIMESTAMPS) { u32::from(TIMESTAMPS_LEN) } else { 0 };

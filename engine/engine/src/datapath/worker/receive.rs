@@ -20,11 +20,11 @@ use super::{
     tx_port::TxPort,
 };
 use crate::datapath::shared::QueueShare;
-use crate::index::WorkerIndex;
+use crate::index::{PortIndex, RunSlot, WorkerIndex};
 
 /// A port as one of its receiving workers sees it.
 pub(super) struct RxPort<D: Device> {
-    pub(super) port: usize,
+    pub(super) port: PortIndex,
     queue: D::Rx,
     share: Arc<QueueShare>,
     /// Whether the device marks packets with a correct TCP checksum.
@@ -58,13 +58,13 @@ impl<D: Device> Receiver<D> {
     }
 
     /// Counts packets for the run in a slot.
-    pub(super) fn know(&mut self, run: &WorkerRun<D>, slot: usize) {
+    pub(super) fn know(&mut self, run: &WorkerRun<D>, slot: RunSlot) {
         self.measure.know(run, slot);
         self.ports.iter_mut().for_each(|port| port.sinks.know(run, slot));
     }
 
     /// Packets with this tag are foreign, and the run does nothing with others.
-    pub(super) fn forget(&mut self, tag: u16, slot: usize) {
+    pub(super) fn forget(&mut self, tag: u16, slot: RunSlot) {
         Sink::<D>::forget(&mut self.measure, tag, slot);
         self.ports.iter_mut().for_each(|port| Sink::<D>::forget(&mut port.sinks, tag, slot));
     }
@@ -85,7 +85,7 @@ impl<D: Device> Receiver<D> {
     }
 
     /// A port with an index, if packets can arrive on it.
-    pub(super) fn port(&mut self, port: usize) -> Option<&mut RxPort<D>> {
+    pub(super) fn port(&mut self, port: PortIndex) -> Option<&mut RxPort<D>> {
         self.ports.iter_mut().find(|p| p.port == port)
     }
 
