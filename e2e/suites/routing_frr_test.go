@@ -145,6 +145,7 @@ spec:
 `
 
 func TestSessionsWithFRRComeUpAndBothEndsCountTheSameRoutes(t *testing.T) {
+	t.Parallel()
 	needsRig(t, theMultus)
 	ns := namespace(t)
 	configuration := frrConfiguration

@@ -94,6 +94,7 @@ protocol rip { ipv4 { table table4; import all; export where proto = "routes4"; 
 `
 
 func TestRunsWaitForSessionsOfTheirPorts(t *testing.T) {
+	t.Parallel()
 	needsRig(t, theMultus)
 	ns := namespace(t)
 	mustApply(t, ns, routedManifest)

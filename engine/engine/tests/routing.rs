@@ -235,7 +235,7 @@ fn east() -> Router {
         name: name.into(),
         family: family.into(),
         update_s: 2,
-        timeout_s: 20,
+        timeout_s: 7,
         learn: Learn::Count.into(),
         ..RipSession::default()
     };
