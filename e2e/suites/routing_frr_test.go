@@ -101,12 +101,12 @@ router bgp 65002
  exit-address-family
 exit
 router ospf
- ospf router-id 198.18.8.254
  redistribute static
+ ospf router-id 198.18.8.254
 exit
 router ospf6
- ospf6 router-id 198.18.8.254
  redistribute static
+ ospf6 router-id 198.18.8.254
 exit
 router rip
  timers basic 5 30 30
@@ -148,11 +148,11 @@ func TestSessionsWithFRRComeUpAndBothEndsCountTheSameRoutes(t *testing.T) {
 	t.Parallel()
 	needsRig(t, theMultus)
 	ns := namespace(t)
-	configuration := frrConfiguration
+	var routes strings.Builder
 	for i := range frrRoutes {
-		configuration += fmt.Sprintf("ip route 203.0.%d.0/24 blackhole\nipv6 route 2001:db8:%x::/48 blackhole\n", i, 0x1000+i)
+		fmt.Fprintf(&routes, "ip route 203.0.%d.0/24 blackhole\nipv6 route 2001:db8:%x::/48 blackhole\n", i, 0x1000+i)
 	}
-	configuration = strings.ReplaceAll(strings.TrimSpace(configuration), "\n", "\n      ")
+	configuration := strings.ReplaceAll(strings.TrimSpace(frrConfiguration+routes.String()), "\n", "\n      ")
 	mustApply(t, ns, strings.ReplaceAll(strings.ReplaceAll(frrManifest, "CONFIGURATION", configuration), "PASSWORD", frrPassword))
 	pod := podNamed(ns, "frr")
 	until(t, 60*time.Second, "FRR answers", func(ctx context.Context) (bool, string) {

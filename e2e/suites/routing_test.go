@@ -106,7 +106,7 @@ func TestRunsWaitForSessionsOfTheirPorts(t *testing.T) {
 		"ip address replace 198.18.9.254/24 dev routed0",
 		"ip address replace 2001:db8:9::254/64 dev routed0 nodad",
 	)
-	until(t, 30*time.Second, "the Secret is missed", func(ctx context.Context) (bool, string) {
+	until(t, 30*time.Second, "the Secret is missed", func(context.Context) (bool, string) {
 		c := condition(t, 30*time.Second, g, spate.ConditionRoutingReady, metav1.ConditionFalse)
 		return strings.Contains(c.Message, "spec.ports[0].routing.bgp[0].passwordFrom: routed/dut"), c.Message
 	})
@@ -115,7 +115,7 @@ func TestRunsWaitForSessionsOfTheirPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The kubelet writes it within two minutes.
-	until(t, 3*time.Minute, "the sessions are set", func(ctx context.Context) (bool, string) {
+	until(t, 3*time.Minute, "the sessions are set", func(context.Context) (bool, string) {
 		c := condition(t, 30*time.Second, g, spate.ConditionRoutingReady, metav1.ConditionFalse)
 		return strings.Contains(c.Message, "session east/dut: "), c.Message
 	})
