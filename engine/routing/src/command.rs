@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::{
     Family, SessionKind,
-    configuration::{BFD, bgp_name, ospf_name, rip_name, routes_name, table},
+    configuration::{BFD, bgp_name, routes_name, table},
+    sessions::name_of,
 };
 
 /// A command. Its `Display` is the line without the newline that ends it.
@@ -91,16 +92,6 @@ impl fmt::Display for Command {
             Self::StartBgp { port, session } => write!(f, "enable '{}'", bgp_name(port, session)),
             Self::StopBgp { port, session } => write!(f, "disable '{}'", bgp_name(port, session)),
         }
-    }
-}
-
-/// Names in BIRD, for what is read of it.
-pub(crate) fn name_of(kind: SessionKind, port: &str, session: &str) -> String {
-    match kind {
-        SessionKind::Bgp => bgp_name(port, session),
-        SessionKind::Ospf => ospf_name(port, session),
-        SessionKind::Rip => rip_name(port, session),
-        SessionKind::Bfd => BFD.to_owned(),
     }
 }
 

@@ -304,7 +304,12 @@ impl SourcePorts {
     #[inline]
     pub fn port(&self, offset: u128, after: u32) -> u16 {
         let above = match self.start {
-            Start::Hashed => mix(offset as u64 ^ mix((offset >> 64) as u64 ^ GOLDEN)) as u16,
+            Start::Hashed => {
+                // That of nearly all, known beforehand.
+                const NEAR: u64 = mix(GOLDEN);
+                let far = (offset >> 64) as u64;
+                mix(offset as u64 ^ if far == 0 { NEAR } else { mix(far ^ GOLDEN) }) as u16
+            }
             Start::Stepped { first, step } => {
                 first.wrapping_add((offset as u16).wrapping_mul(step)).wrapping_sub(self.lowest)
             }
