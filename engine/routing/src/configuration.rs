@@ -134,7 +134,8 @@ impl Configuration<'_> {
     /// All but the text that routers have themselves.
     fn write_own(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "log stderr {{ info, remote, warning, error, auth, fatal, bug }};")?;
-        writeln!(f, "timeformat protocol iso long ms;")?;
+        // Seconds since 1970, with milliseconds.
+        writeln!(f, "timeformat protocol \"%s.%3f\";")?;
         // Each session names its own; without a default BIRD would look for one on the pod's interfaces.
         writeln!(f, "router id {};", self.routers.iter().find_map(Router::id).unwrap_or([127, 0, 0, 1].into()))?;
         writeln!(f, "protocol device 'device:all' {{ scan time 10; }}")?;

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{RouteSet, Session, SessionKind};
+use crate::{RouteSet, Session, SessionKind, history::is_same_time};
 
 /// Bytes of BGP's KEEPALIVE, which no other message has (RFC 4271 section 4). Two may be written from one observation to the next.
 const KEEPALIVE_BYTES: u64 = 19;
@@ -54,7 +54,7 @@ struct Last {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
     up: bool,
-    since: Option<String>,
+    since: Option<Duration>,
     configured: u64,
     sent: u64,
     updates: u64,
@@ -82,7 +82,7 @@ impl Outgoing<'_> {
     fn seen(&self) -> Seen {
         Seen {
             up: self.session.up,
-            since: self.session.since.clone(),
+            since: self.session.since,
             configured: self.configured,
             sent: self.session.sent,
             updates: self.session.updates_sent,
@@ -135,7 +135,9 @@ impl Seen {
             (before, now) => (before == now).then_some(0),
         };
         let only_keepalives = written.is_some_and(|bytes| [0, 1, 2].map(|n| n * KEEPALIVE_BYTES).contains(&bytes));
-        only_keepalives && *self == Self { written: self.written, ..next.clone() }
+        only_keepalives
+            && is_same_time(self.since, next.since)
+            && *self == Self { written: self.written, since: self.since, ..next.clone() }
     }
 }
 
@@ -153,7 +155,7 @@ mod tests {
             kind,
             up,
             state: String::new(),
-            since: Some("1".into()),
+            since: Some(Duration::from_secs(1)),
             last_error: None,
             received: 0,
             sent,
