@@ -57,6 +57,24 @@ pub enum Command {
         /// Those that are used by nothing, and only counted (see [`crate::Learn`]); else those in the table.
         counted: bool,
     },
+    /// Has neighbors of a session send their routes again, without an end of the session (in BGP, RFC 2918); refused if they cannot.
+    ReceiveAgain {
+        /// The port's name.
+        port: String,
+        /// The session's protocol.
+        kind: SessionKind,
+        /// The session's name.
+        session: String,
+    },
+    /// Ends a session and starts it again.
+    Restart {
+        /// The port's name.
+        port: String,
+        /// The session's protocol.
+        kind: SessionKind,
+        /// The session's name.
+        session: String,
+    },
     /// Starts a session of BGP that was stopped.
     StartBgp {
         /// The port's name.
@@ -89,6 +107,8 @@ impl fmt::Display for Command {
                 let (table, protocol) = (table(port, *family), name_of(*kind, port, session));
                 write!(f, "show route table '{table}'{filtered} all protocol '{protocol}'")
             }
+            Self::ReceiveAgain { port, kind, session } => write!(f, "reload in '{}'", name_of(*kind, port, session)),
+            Self::Restart { port, kind, session } => write!(f, "restart '{}'", name_of(*kind, port, session)),
             Self::StartBgp { port, session } => write!(f, "enable '{}'", bgp_name(port, session)),
             Self::StopBgp { port, session } => write!(f, "disable '{}'", bgp_name(port, session)),
         }
@@ -126,6 +146,14 @@ mod tests {
                     counted: false,
                 },
                 "show route table '6:east' all protocol 'bgp:east:dut'",
+            ),
+            (
+                Command::ReceiveAgain { port: port.clone(), kind: SessionKind::Bgp, session: session.clone() },
+                "reload in 'bgp:east:dut'",
+            ),
+            (
+                Command::Restart { port: port.clone(), kind: SessionKind::Rip, session: session.clone() },
+                "restart 'rip:east:dut'",
             ),
             (Command::StopBgp { port: port.clone(), session: session.clone() }, "disable 'bgp:east:dut'"),
             (Command::StartBgp { port, session }, "enable 'bgp:east:dut'"),

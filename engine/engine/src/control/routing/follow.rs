@@ -2,6 +2,7 @@
 //! Keeps BIRD doing what it shall, and asks it for the state of sessions.
 use super::bird::{Connection, Failed, Files, Process};
 use super::connections::Reader;
+use super::learned::learning;
 use super::{Key, Number, Outcome, Routing, Seen, Wanted, lock};
 use spate_routing::{
     Command, Configuration, Observation, Router, bfd_sessions, ospf_neighbors, protocols, rip_neighbors, sessions,
@@ -83,6 +84,10 @@ fn lose(routing: &Routing, problem: &str) {
     routing.note(None, Seen { sessions, connections: Ok(HashMap::new()) });
 }
 
+fn of_port<'a>(routers: &'a [Router], port: &str) -> Option<&'a Router> {
+    routers.iter().find(|router| router.port == port)
+}
+
 fn routers(wanted: Option<&Wanted>) -> &[Router] {
     wanted.map_or(&[], |wanted| &wanted.routers)
 }
@@ -94,6 +99,8 @@ struct Follower<'a> {
     bird: &'a mut Connection,
     /// The configuration that it was given, which it may have refused.
     has: Option<Number>,
+    /// Those of the last one that it took.
+    routers: Vec<Router>,
     /// When it was given another one, a session was seen down, or routes were sent.
     changed: Instant,
     /// None: not open.
@@ -102,7 +109,7 @@ struct Follower<'a> {
 
 impl<'a> Follower<'a> {
     fn new(routing: &'a Routing, files: &'a Files, bird: &'a mut Connection) -> Self {
-        Self { routing, files, bird, has: None, changed: Instant::now(), connections: None }
+        Self { routing, files, bird, has: None, routers: Vec::new(), changed: Instant::now(), connections: None }
     }
 
     /// Until BIRD is not reached any more.
@@ -155,7 +162,10 @@ impl<'a> Follower<'a> {
             Err(failed) => Err(failed),
         };
         let refused = match given {
-            Ok(_) => None,
+            Ok(_) => {
+                self.learn_again(&wanted.routers).await?;
+                None
+            }
             Err(Failed::Refused(refusal)) => {
                 let configured = wanted.clone();
                 Some(blocking(move || Ok(place(&configured.configuration(), &refusal.text))).await?)
@@ -173,6 +183,30 @@ impl<'a> Follower<'a> {
         self.has = Some(wanted.number);
         self.changed = Instant::now();
         self.routing.outcome.send_replace(Outcome { number: Some(wanted.number), refused });
+        Ok(())
+    }
+
+    /// Has routes sent again that are now to be learned in another way: BIRD does with those that it has what it did before.
+    async fn learn_again(&mut self, routers: &[Router]) -> Result<(), Failed> {
+        let before = std::mem::replace(&mut self.routers, routers.to_vec());
+        for (router, other) in routers.iter().filter_map(|router| Some((router, of_port(&before, &router.port)?))) {
+            for session @ (kind, name, _) in learning(router) {
+                let had = learning(other).into_iter().find(|(was, named, _)| (*was, *named) == (kind, name));
+                if had.is_none_or(|had| had == session) {
+                    continue;
+                }
+                let (port, session) = (router.port.clone(), name.to_owned());
+                let again = Command::ReceiveAgain { port: port.clone(), kind, session: session.clone() };
+                if self.ask(&again).await?.done().is_err() {
+                    tracing::info!(
+                        port,
+                        session,
+                        "the neighbor cannot send its routes again: the session is restarted"
+                    );
+                    self.ask(&Command::Restart { port, kind, session }).await?;
+                }
+            }
+        }
         Ok(())
     }
 

@@ -118,7 +118,7 @@ fn parts(routers: &[Router], request: &ListRoutesRequest) -> Result<Vec<Part>, R
 }
 
 /// Sessions that neighbors can send routes by, and what becomes of these.
-fn learning(router: &Router) -> Vec<(SessionKind, &str, Learn)> {
+pub(super) fn learning(router: &Router) -> Vec<(SessionKind, &str, Learn)> {
     let bgp = router.bgp.iter().map(|session| (SessionKind::Bgp, session.name.as_str(), session.learn));
     let ospf = router.ospf.iter().map(|session| (SessionKind::Ospf, session.name.as_str(), session.learn));
     let rip = router.rip.iter().map(|session| (SessionKind::Rip, session.name.as_str(), session.learn));
