@@ -27,6 +27,12 @@ pub enum MrtError {
     /// It is compressed.
     #[error("the file is compressed; decompress it")]
     Compressed,
+    /// It ends within a record.
+    #[error("the file ends within record {record}: it is truncated, or no MRT file (RFC 6396)")]
+    Truncated {
+        /// The record, counted from 1.
+        record: u64,
+    },
     /// It is none.
     #[error("record {record} is none of an MRT file (RFC 6396): {problem}")]
     Form {
@@ -56,7 +62,7 @@ pub fn mrt_prefixes(mut file: impl Read, family: Family, most: u32) -> Result<Ve
             0 => break,
             12 => {}
             len if record == 1 && is_compressed(&header[..len]) => return Err(MrtError::Compressed),
-            _ => return Err(wrong("it ends within its header")),
+            _ => return Err(MrtError::Truncated { record }),
         }
         if record == 1 && is_compressed(&header) {
             return Err(MrtError::Compressed);
@@ -73,15 +79,16 @@ pub fn mrt_prefixes(mut file: impl Read, family: Family, most: u32) -> Result<Ve
                 Family::V6 => IPV6_UNICAST.contains(&subtype),
             };
         let mut body = file.by_ref().take(len.into());
-        if is_wanted {
-            let net = prefix(&mut body, family)?.ok_or_else(|| wrong("it has no prefix"))?;
+        let net = if is_wanted { Some(prefix(&mut body, family)?) } else { None };
+        let rest = body.limit();
+        if io::copy(&mut body, &mut io::sink())? < rest {
+            return Err(MrtError::Truncated { record });
+        }
+        if let Some(net) = net {
+            let net = net.ok_or_else(|| wrong("it has no prefix"))?;
             if seen.insert(net) {
                 found.push(net);
             }
-        }
-        let rest = body.limit();
-        if io::copy(&mut body, &mut io::sink())? < rest {
-            return Err(wrong("it ends within its data"));
         }
     }
     if found.is_empty() { Err(MrtError::None(family)) } else { Ok(found) }
@@ -183,12 +190,22 @@ mod tests {
         assert_eq!(refused(b"\x1f\x8b\x08"), "the file is compressed; decompress it");
         assert_eq!(refused(b"BZh91AY&SY..."), "the file is compressed; decompress it");
         let of = |problem| format!("record 1 is none of an MRT file (RFC 6396): {problem}");
-        assert_eq!(refused(b"20.0.0.0/24"), of("it ends within its header"));
         assert_eq!(refused(b"20.0.0.0/24\n20.0.1.0/24\n"), of("it is longer than 16 MiB"));
         assert_eq!(refused(&route(2, &[33, 1, 2, 3, 4, 5])), of("it has no prefix"));
         assert_eq!(refused(&record(TABLE_DUMP_V2, 2, &[0, 0, 0, 7, 24, 1])), of("it has no prefix"));
-        let whole = route(2, &[24, 1, 0, 0]);
-        assert_eq!(refused(&whole[..whole.len() - 1]), of("it ends within its data"));
+    }
+
+    #[test]
+    fn a_file_that_ends_within_a_record_is_refused_wherever_it_ends() {
+        let (one, two) = (route(2, &[24, 1, 0, 0]), route(2, &[24, 1, 0, 1]));
+        for len in 1..two.len() {
+            let bytes = [&one[..], &two[..len]].concat();
+            let problem = mrt_prefixes(&bytes[..], Family::V4, 100).unwrap_err().to_string();
+            let expected = "the file ends within record 2: it is truncated, or no MRT file (RFC 6396)";
+            assert_eq!(problem, expected, "{len}");
+        }
+        let first = mrt_prefixes(b"20.0.0.0/24".as_slice(), Family::V4, 100).unwrap_err();
+        assert!(matches!(first, MrtError::Truncated { record: 1 }), "{first}");
     }
 
     proptest! {

@@ -53,7 +53,7 @@ impl Reader<'_> {
     }
 
     fn set(&mut self, set: &contract::RouteSet, run: u32, share: Share) -> Option<RouteSet> {
-        let prefixes = self.prefixes(&set.prefixes.clone().unwrap_or_default());
+        let prefixes = self.prefixes(&set.name, &set.prefixes.clone().unwrap_or_default());
         let attributes = self.attributes(&set.attributes.clone().unwrap_or_default());
         Some(RouteSet {
             name: set.name.clone(),
@@ -67,14 +67,18 @@ impl Reader<'_> {
         })
     }
 
-    fn prefixes(&mut self, prefixes: &contract::Prefixes) -> Option<Prefixes> {
+    fn prefixes(&mut self, set: &str, prefixes: &contract::Prefixes) -> Option<Prefixes> {
         match (&prefixes.range, &prefixes.list[..], &prefixes.mrt) {
             (Some(range), [], None) => {
                 let first: Net = self.parsed("prefixes.range.first", &range.first)?;
                 Some(Prefixes::Range(Range { first, count: range.count, step: range.step.max(1) }))
             }
             (None, list @ [_, ..], None) => {
-                let net = |(n, text): (usize, &String)| self.parsed(&format!("prefixes.list[{n}]"), text);
+                // A list may be long, and made by a program: the set's name and the number find the line.
+                let net = |(n, text): (usize, &String)| {
+                    let parsed = text.parse::<Net>().map_err(|error| format!("set {set:?}: {error}"));
+                    parsed.map_err(|problem| self.add(&format!("prefixes.list[{n}]"), problem)).ok()
+                };
                 let nets: Vec<Net> = list.iter().enumerate().filter_map(net).collect();
                 (nets.len() == list.len()).then(|| Prefixes::List(nets.into()))
             }
@@ -208,6 +212,13 @@ mod tests {
         plan.routes[0].prefixes = Some(contract::Prefixes { mrt: Some(mrt), ..contract::Prefixes::default() });
         let expected = ["1.0.0.0/24", "1.0.1.0/24"].map(|text| text.parse().unwrap());
         assert_eq!(routes(&plan, 1).unwrap().0[0].prefixes, Prefixes::List(expected.into()));
+        // A file that ends within a record has fewer routes than it should.
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        plan.routes[0].prefixes.as_mut().unwrap().mrt.as_mut().unwrap().most = 3;
+        let problem = "the file ends within record 3: it is truncated, or no MRT file (RFC 6396)";
+        let expected = format!("routes[0].prefixes.mrt.path: {}: {problem}", path.display());
+        assert_eq!(routes(&plan, 1).unwrap_err().to_string(), expected);
     }
 
     #[test]
@@ -225,7 +236,7 @@ mod tests {
             ),
             (
                 |p| p.routes[1].prefixes.as_mut().unwrap().list[1] = "x".into(),
-                "routes[1].prefixes.list[1]: \"x\" is no prefix; must be such as 20.0.0.0/24 or 2001:db8::/48",
+                "routes[1].prefixes.list[1]: set \"six\": \"x\" is no prefix; must be such as 20.0.0.0/24 or 2001:db8::/48",
             ),
             (
                 |p| {
