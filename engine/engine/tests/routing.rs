@@ -918,7 +918,8 @@ async fn a_million_routes_are_sent_about_as_fast_as_by_bird_alone() {
         per_route(bird - of_bird)
     );
     let log = place.log("engine.log");
-    let lost: Vec<&str> = log.lines().filter(|line| line.contains("WARN") || line.contains("ERROR")).collect();
+    // BIRD's own are in it as "<WARN>": that it took long to read a million routes.
+    let lost: Vec<&str> = log.lines().filter(|line| line.contains(" WARN ") || line.contains("ERROR")).collect();
     assert_eq!(has, all, "routes when they are ready");
     assert!(lost.is_empty(), "{lost:#?}");
     let ratio = ready.as_secs_f64() / direct.as_secs_f64();
