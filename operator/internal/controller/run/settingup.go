@@ -15,6 +15,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/ports"
 )
 
 const (
@@ -94,13 +95,16 @@ func uses(ports []*enginev1.PortStats, name string) bool {
 
 // portDown describes the sessions of a port of a pod that are not up.
 func portDown(pod string, port *spatev1.GeneratorPort, sessions []*enginev1.RoutingSession, routing *enginev1.RoutingInfo) (down []string) {
-	r := port.Routing
-	wanted := len(r.BGP) + len(r.OSPF) + len(r.RIP) + len(r.BFD)
+	wanted := ports.SessionNames(port.Routing)
+	isOther := len(sessions) != len(wanted)
+	for i := 0; i < len(wanted) && !isOther; i++ {
+		isOther = sessions[i].Name != string(wanted[i])
+	}
 	switch {
 	case routing.GetProblem() != "":
 		return []string{fmt.Sprintf("pod %s: port %s: %s", pod, port.Name, routing.Problem)}
-	case len(sessions) != wanted:
-		return []string{fmt.Sprintf("pod %s: port %s has %d of its %d sessions; the condition RoutingReady of the generator says why", pod, port.Name, len(sessions), wanted)}
+	case isOther:
+		return []string{fmt.Sprintf("pod %s: port %s does not have the sessions of its specification; the condition RoutingReady of the generator says why", pod, port.Name)}
 	}
 	for _, session := range sessions {
 		if session.Up {

@@ -59,7 +59,7 @@ func TestARunThatNeedNotWaitIsNotInSettingUp(t *testing.T) {
 
 func TestSessionsThatAnEngineDoesNotHaveAreAwaited(t *testing.T) {
 	s, holds := awaiting()
-	if ready, _ := s.setUp(context.Background(), holds); ready || !strings.Contains(s.waiting.message, "port east has 0 of its 1 sessions; the condition RoutingReady of the generator says why") {
+	if ready, _ := s.setUp(context.Background(), holds); ready || !strings.Contains(s.waiting.message, "port east does not have the sessions of its specification; the condition RoutingReady of the generator says why") {
 		t.Errorf("got %+v", s.waiting)
 	}
 	holds[0].routing.Problem = "BIRD is not reached: connection refused"

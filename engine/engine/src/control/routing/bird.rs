@@ -17,8 +17,10 @@ const CONFIGURATION: &str = "bird.conf";
 /// What it is given next.
 const NEXT: &str = "bird.next.conf";
 const SOCKET: &str = "bird.ctl";
-/// The longest time to answer: a million routes take 2 s.
-const REPLY_LIMIT: Duration = Duration::from_secs(60);
+/// The longest time to answer what changes BIRD: a million routes take 2 s,
+const CHANGE_LIMIT: Duration = Duration::from_secs(60);
+/// and what only asks: one that hangs is soon reported.
+const QUERY_LIMIT: Duration = Duration::from_secs(15);
 /// How long BIRD has to say goodbye to its neighbors.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
@@ -134,21 +136,25 @@ impl Connection {
     /// Connects, and waits for the greeting.
     pub(super) async fn open(socket: &Path) -> Result<Self, Failed> {
         let mut this = Self { stream: UnixStream::connect(socket).await?, decoder: Decoder::default() };
-        this.reply().await?;
+        this.reply(QUERY_LIMIT).await?;
         Ok(this)
     }
 
     /// Sends a command; its reply, once all of it is there.
     pub(super) async fn command(&mut self, command: &Command) -> Result<Reply, Failed> {
         self.stream.write_all(format!("{command}\n").as_bytes()).await?;
-        let reply = self.reply().await?;
+        let limit = match command {
+            Command::ShowProtocols | Command::ShowBfd | Command::ShowOspf | Command::ShowRip => QUERY_LIMIT,
+            _ => CHANGE_LIMIT,
+        };
+        let reply = self.reply(limit).await?;
         reply.done()?;
         Ok(reply)
     }
 
-    async fn reply(&mut self) -> Result<Reply, Failed> {
-        let late = || Failed::Reply(format!("no reply within {REPLY_LIMIT:?}"));
-        tokio::time::timeout(REPLY_LIMIT, self.whole_reply()).await.map_err(|_| late())?
+    async fn reply(&mut self, limit: Duration) -> Result<Reply, Failed> {
+        let late = || Failed::Reply(format!("no reply within {limit:?}"));
+        tokio::time::timeout(limit, self.whole_reply()).await.map_err(|_| late())?
     }
 
     async fn whole_reply(&mut self) -> Result<Reply, Failed> {
