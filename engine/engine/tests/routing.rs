@@ -398,6 +398,19 @@ async fn sessions_of_all_kinds_come_up_through_a_port_and_come_back() {
         assert!(back.flaps > before.flaps, "{back:?}");
     }
 
+    // BIRD hangs: it is reported, and another one is run.
+    let mine = place.output(&place.here, &["pgrep", "-P", &engine.0.id().to_string()]);
+    run(&["kill", "-STOP", mine.trim()]);
+    let since = Instant::now();
+    while info(&mut client).await.routing.unwrap().problem
+        != "BIRD's control socket: no reply within 15s; it is started again"
+    {
+        assert!(since.elapsed() < Duration::from_secs(25), "no problem is reported");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    await_sessions(&mut client, Duration::from_secs(40), all_up).await.unwrap_or_else(explained);
+    assert!(!Path::new("/proc").join(mine.trim()).exists(), "the one that hangs goes on");
+
     // The device ends: the sessions fall, and the reason is reported.
     drop(device);
     let fell = await_sessions(&mut client, Duration::from_secs(40), |all| all.iter().all(|session| !session.up))

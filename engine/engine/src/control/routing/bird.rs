@@ -117,7 +117,10 @@ pub(super) enum Failed {
     /// Its files cannot be written.
     #[error("BIRD's configuration: {0}")]
     Files(io::Error),
-    /// It did not answer, or with something else than a reply.
+    /// It did not answer in time.
+    #[error("BIRD's control socket: no reply within {0:?}")]
+    Silent(Duration),
+    /// It answered with something else than a reply.
     #[error("BIRD's control socket: {0}")]
     Reply(String),
     /// It refuses.
@@ -153,8 +156,7 @@ impl Connection {
     }
 
     async fn reply(&mut self, limit: Duration) -> Result<Reply, Failed> {
-        let late = || Failed::Reply(format!("no reply within {limit:?}"));
-        tokio::time::timeout(limit, self.whole_reply()).await.map_err(|_| late())?
+        tokio::time::timeout(limit, self.whole_reply()).await.map_err(|_| Failed::Silent(limit))?
     }
 
     async fn whole_reply(&mut self) -> Result<Reply, Failed> {
