@@ -434,7 +434,7 @@ async fn bird_beside_an_engine_has_the_sessions_again_when_it_was_restarted() {
     fs::create_dir(place.path("routing")).unwrap();
     let mut bird = place.bird_beside();
     let _device = place.device();
-    let (_engine, mut client) = place.engine(false).await;
+    let (mut engine, mut client) = place.engine(false).await;
     let explained = |problem: String| {
         let logs = ["engine.log", "bird.log", "device.log"].map(|name| place.log(name));
         panic!("{problem}\n{}", logs.join("\n"));
@@ -458,6 +458,17 @@ async fn bird_beside_an_engine_has_the_sessions_again_when_it_was_restarted() {
     bird = place.bird_beside();
     await_sessions(&mut client, Duration::from_secs(40), all_up).await.unwrap_or_else(explained);
     assert_eq!(info(&mut client).await.routing.unwrap().problem, "");
+
+    // The engine ends: the device is notified, and BIRD goes on without sessions.
+    let (before, since) = (place.log("device.log").len(), Instant::now());
+    assert!(engine.end());
+    assert!(since.elapsed() < Duration::from_secs(5), "it ends after {:?}", since.elapsed());
+    for session in ["four_", "six_"] {
+        let said = format!("{session}: Received: Peer de-configured");
+        let log = place.log("device.log");
+        assert!(log[before..].contains(&said), "{log}\n{}", place.log("engine.log"));
+    }
+    assert!(bird.0.try_wait().unwrap().is_none(), "{}", place.log("bird.log"));
     assert!(bird.end());
 }
 

@@ -26,6 +26,8 @@ pub use passwords::Passwords;
 
 /// The time that a caller waits for BIRD's answer to a configuration.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+/// The longest time in which sessions end when the engine does.
+const LEAVE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Where BIRD is.
 #[derive(Clone, Debug)]
@@ -125,6 +127,17 @@ impl Routing {
                 Err(Violations::one(field, format!("BIRD refuses it: {why}")).into())
             }
             Some((None, why)) => Err(Refusal::State(format!("BIRD refuses its configuration: {why}"))),
+        }
+    }
+
+    /// Ends all sessions when the engine ends, within two seconds. Neighbors are notified (of BGP by CEASE, RFC 4486) while the ports are
+    /// open; BIRD goes on.
+    pub async fn leave(&self) {
+        let files = bird::Files::of(&self.place);
+        match tokio::time::timeout(LEAVE_LIMIT, bird::end_sessions(&files)).await {
+            Ok(Ok(())) => tracing::info!("sessions have ended"),
+            Ok(Err(error)) => tracing::warn!(%error, "neighbors are not notified of the end"),
+            Err(_) => tracing::warn!("not all sessions have ended within {LEAVE_LIMIT:?}"),
         }
     }
 

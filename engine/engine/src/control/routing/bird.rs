@@ -2,7 +2,7 @@
 //! BIRD's files, its process where it is run here, and its control socket.
 use super::Place;
 use rustix::process::{Pid, Signal, kill_process};
-use spate_routing::{Command, Configuration, Decoder, Refusal, Reply};
+use spate_routing::{Command, Configuration, Decoder, Refusal, Reply, Share, protocols};
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -21,8 +21,12 @@ const SOCKET: &str = "bird.ctl";
 const CHANGE_LIMIT: Duration = Duration::from_secs(60);
 /// and what only asks: one that hangs is soon reported.
 const QUERY_LIMIT: Duration = Duration::from_secs(15);
-/// How long BIRD has to say goodbye to its neighbors.
+/// The longest time to end after SIGTERM.
 const END_LIMIT: Duration = Duration::from_secs(2);
+/// The interval at which BIRD is queried for sessions that end,
+const ENDING_INTERVAL: Duration = Duration::from_millis(10);
+/// and the time that their last packets have to leave by the ports: the slow path looks for them every 10 ms.
+const LAST_PACKETS: Duration = Duration::from_millis(50);
 
 /// Its files.
 #[derive(Clone, Debug)]
@@ -38,7 +42,7 @@ impl Files {
     /// So that BIRD can start: a configuration in which it has nothing to do.
     pub(super) fn begin(&self) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
-        self.write(NEXT, &Configuration { routers: &[], routes: &[], share: spate_routing::Share::ALL })?;
+        self.write(NEXT, &Configuration { routers: &[], routes: &[], share: Share::ALL })?;
         self.accept()
     }
 
@@ -126,6 +130,20 @@ pub(super) enum Failed {
     /// It refuses.
     #[error(transparent)]
     Refused(#[from] Refusal),
+}
+
+/// Ends all sessions, of which neighbors are notified by the ports; returns when they have ended.
+pub(super) async fn end_sessions(files: &Files) -> Result<(), Failed> {
+    let mut bird = Connection::open(&files.socket()).await?;
+    let nothing = Configuration { routers: &[], routes: &[], share: Share::ALL };
+    let file = files.write_next(&nothing).map_err(Failed::Files)?;
+    bird.command(&Command::ConfigureSoft { file }).await?;
+    // Protocols that are removed are listed until they have ended.
+    while protocols(&bird.command(&Command::ShowProtocols).await?).iter().any(|left| left.kind != "Device") {
+        tokio::time::sleep(ENDING_INTERVAL).await;
+    }
+    tokio::time::sleep(LAST_PACKETS).await;
+    Ok(())
 }
 
 /// A connection to its control socket. There is one command at a time.
