@@ -4,8 +4,8 @@
 //! see these.
 //!
 //! If the port is an interface of the kernel, the kernel receives there what is for the router, too, finds no socket that is bound to that
-//! interface, and answers with resets. So what comes in there is dropped, by a rule before that for the kernel's own addresses: packet
-//! sockets have received it by then.
+//! interface, and answers with resets. So what comes in there is dropped, by a rule before that for the kernel's own addresses, which is moved
+//! behind it: packet sockets have received it by then. At the end the rule is where it was.
 use std::{io, net::IpAddr, os::fd::OwnedFd};
 
 use rustix::io::Errno;
@@ -51,7 +51,7 @@ const FR_ACT_BLACKHOLE: u8 = 6;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 
-/// Priority of the rule for the kernel's own addresses: the kernel gives it the first, and a router's rules come before it.
+/// Priority of the rule for the kernel's own addresses: the kernel gives it the first, and routers the second, so that theirs come before it.
 const LOCAL_PRIORITY: [u32; 2] = [0, 1];
 /// Tables of routes from here on are the routers', by the number of their interface.
 const TABLES: u32 = 10_000;
@@ -70,6 +70,8 @@ pub(super) struct Error {
 pub(super) struct KernelRoutes {
     socket: OwnedFd,
     rules: Vec<Vec<u8>>,
+    /// Families of which the rule for the kernel's own addresses was moved.
+    moved: Vec<u8>,
 }
 
 impl KernelRoutes {
@@ -99,7 +101,7 @@ impl KernelRoutes {
             Ok((socket, netdevice::name_to_index(any, interface)?))
         };
         let (socket, index) = open().map_err(|e| failed("rtnetlink", e))?;
-        let mut this = Self { socket, rules: Vec::new() };
+        let mut this = Self { socket, rules: Vec::new(), moved: Vec::new() };
         let table = TABLES + index;
         if addresses.iter().any(|prefix| prefix.address.is_ipv6()) {
             this.own_link_local(index, mac).map_err(|e| failed("the link-local address cannot be set", e))?;
@@ -145,12 +147,22 @@ impl KernelRoutes {
     fn drop_received(&mut self, device: &str) -> io::Result<()> {
         for family in [AF_INET, AF_INET6] {
             let [first, second] = LOCAL_PRIORITY.map(|priority| local_rule(family, priority));
-            match self.request(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &second) {
+            let added = match self.request(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &second) {
                 // A kernel without IPv6 receives none.
                 Err(error) if error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => continue,
-                added => ignore(added, io::ErrorKind::AlreadyExists)?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+                other => other.map(|()| true)?,
+            };
+            let deleted = match self.request(RTM_DELRULE, 0, &first) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+                other => other.map(|()| true)?,
+            };
+            // Another router has moved it, or an engine that was killed; a rule that somebody has moved elsewhere stays there.
+            if deleted || !added && !self.rules.contains(&second) {
+                self.moved.push(family);
+            } else if added {
+                self.rules.push(second);
             }
-            ignore(self.request(RTM_DELRULE, 0, &first), io::ErrorKind::NotFound)?;
             let rule = drop_rule(family, device);
             // An engine that was killed may have left it in the machine's own namespace.
             let added = self.request(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &rule);
@@ -188,6 +200,16 @@ impl Drop for KernelRoutes {
         for rule in &self.rules {
             if let Err(error) = self.request(RTM_DELRULE, 0, rule) {
                 tracing::debug!(%error, "a rule of a router's address is already gone");
+            }
+        }
+        // What other routers drop is still before it: the kernel adds a rule behind those of its priority.
+        for family in &self.moved {
+            let [first, second] = LOCAL_PRIORITY.map(|priority| local_rule(*family, priority));
+            let added = self.request(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &first);
+            let restored = ignore(added, io::ErrorKind::AlreadyExists)
+                .and_then(|()| ignore(self.request(RTM_DELRULE, 0, &second), io::ErrorKind::NotFound));
+            if let Err(error) = restored {
+                tracing::warn!(%error, "the rule for the kernel's own addresses is not where it was");
             }
         }
     }
