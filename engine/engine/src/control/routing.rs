@@ -10,6 +10,7 @@ mod passwords;
 mod read;
 
 use super::status::Refusal;
+use crate::lock::lock;
 use crate::plan::Violations;
 use contract::RoutingProtocol;
 use spate_neighbour::Prefix;
@@ -17,7 +18,7 @@ use spate_routing::{History, Router, Session, SessionKind, Totals};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
@@ -231,8 +232,4 @@ pub fn reported(known: &Known) -> contract::RoutingSession {
         updates_received: totals.updates_received,
         updates_sent: totals.updates_sent,
     }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
