@@ -163,9 +163,10 @@ type BFDTimers struct {
 // +kubebuilder:validation:XValidation:rule="has(self.secretKeyRef.name) && size(self.secretKeyRef.name) > 0",fieldPath=".secretKeyRef.name",message="is required"
 // +kubebuilder:validation:XValidation:rule="!has(self.secretKeyRef.optional) || !self.secretKeyRef.optional",fieldPath=".secretKeyRef.optional",message="is not supported: the password must exist"
 type PasswordSource struct {
-	// secretKeyRef selects a key of a Secret in the generator's namespace, with 1 to 80 characters and no newline. The kubelet mounts it into
-	// the engine's container, and neither the operator nor a plan has it. Until it exists, the generator's sessions are not set. A changed
-	// password is used a minute or two later.
+	// secretKeyRef selects a key of a Secret in the generator's namespace, with a text of 1 to 80 bytes (UTF-8),
+	// without quotation marks and newlines; of OSPFv2 and RIPv2 the first 16 bytes count. The kubelet mounts it into the engine's container,
+	// and neither the operator nor a plan has it. Until it exists, the generator's sessions are not set. A changed password is used a minute
+	// or two later.
 	// +required
 	SecretKeyRef corev1.SecretKeySelector `json:"secretKeyRef"`
 }

@@ -139,6 +139,7 @@ type TrafficDefinition struct {
 	// sends. Later the run is invalid (SetupTimedOut).
 	// +optional
 	// +default="60s"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || duration(self) > duration('0s')",message="must be greater than zero; leave it out for 60s"
 	SetupTimeout Duration `json:"setupTimeout,omitempty"`
 
 	// warmup is sent before the measured phase and counted apart.

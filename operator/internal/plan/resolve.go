@@ -260,7 +260,11 @@ func timing(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator
 	if generator != nil {
 		lease = read(generator.Spec.Lease, spec.Child("generator", "lease"))
 	}
-	read(profile.Spec.SetupTimeout, spec.Child("setupTimeout"))
+	setup := profile.Spec.SetupTimeout
+	read(setup, spec.Child("setupTimeout"))
+	if limit, err := setup.Parse(); setup != "" && err == nil && limit == 0 {
+		problems.Add(spatev1.ReasonInvalidSpec, spec.Child("setupTimeout"), "must be greater than zero; leave it out for 60s")
+	}
 	timing := &enginev1.Timing{
 		WarmupNs:   uint64(read(profile.Spec.Warmup, spec.Child("warmup"))),
 		DurationNs: uint64(read(profile.Spec.Duration, spec.Child("duration"))),

@@ -129,6 +129,7 @@ var Changes = map[string]map[string]Change{
 		"nothing of a profile":        {"rate: 1.5x", "rate: 0x", []string{"spec.rate", "a rate must be greater than zero; to send nothing set spec.suspend"}},
 		"no duration":                 {"duration: 10s", "duration: soon", []string{"spec.duration", "must be a duration such as 500ms"}},
 		"a duration of zero":          {"duration: 10s", "duration: 0s", []string{"spec.duration", "leave it out to run until stopped"}},
+		"no time to be set up":        {"warmup: 1s", "setupTimeout: 0s", []string{"spec.setupTimeout", "must be greater than zero; leave it out for 60s"}},
 		"a bare number":               {"warmup: 1s", `warmup: "5"`, []string{"spec.warmup", "must be a duration"}},
 		"a wrong run id":              {"runID: first", "runID: -x-", []string{"spec.runID", "must be letters"}},
 		"a wrong policy":              {"whenBusy: Queue", "whenBusy: Wait", []string{"spec.whenBusy", `supported values: "Queue", "Refuse"`}},

@@ -10,6 +10,7 @@ mod passwords;
 mod read;
 
 use super::status::Refusal;
+use crate::lock::lock;
 use crate::plan::Violations;
 use contract::RoutingProtocol;
 use spate_neighbour::Prefix;
@@ -17,7 +18,7 @@ use spate_routing::{History, Router, Session, SessionKind, Totals};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
@@ -26,6 +27,8 @@ pub use passwords::Passwords;
 
 /// The time that a caller waits for BIRD's answer to a configuration.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+/// The longest time in which sessions end when the engine does.
+const LEAVE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Where BIRD is.
 #[derive(Clone, Debug)]
@@ -128,6 +131,17 @@ impl Routing {
         }
     }
 
+    /// Ends all sessions when the engine ends, within two seconds. Neighbors are notified (of BGP by CEASE, RFC 4486) while the ports are
+    /// open; BIRD goes on.
+    pub async fn leave(&self) {
+        let files = bird::Files::of(&self.place);
+        match tokio::time::timeout(LEAVE_LIMIT, bird::end_sessions(&files)).await {
+            Ok(Ok(())) => tracing::info!("sessions have ended"),
+            Ok(Err(error)) => tracing::warn!(%error, "neighbors are not notified of the end"),
+            Err(_) => tracing::warn!("not all sessions have ended within {LEAVE_LIMIT:?}"),
+        }
+    }
+
     /// Notes what BIRD shall do; the number of that configuration.
     fn want(&self, routers: Vec<Router>) -> Number {
         let mut state = lock(&self.state);
@@ -218,8 +232,4 @@ pub fn reported(known: &Known) -> contract::RoutingSession {
         updates_received: totals.updates_received,
         updates_sent: totals.updates_sent,
     }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,13 +10,14 @@ use super::status::Refusal;
 use super::watchdog::Watchdog;
 use crate::datapath::{Clock, Datapath, MAX_RUNS, PortInfo, RunError};
 use crate::index::PortIndex;
+use crate::lock::lock;
 use crate::plan::{Violations, validate};
 pub use facts::StreamFacts;
 pub use held::{Held, contract_state};
 use spate_stateful::FieldPath;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// An open datapath and the runs on it.
@@ -205,11 +206,6 @@ fn refused_change(error: &RunError, field: &'static str) -> Refusal {
         RunError::Rate(_) | RunError::Flows(_) => Refusal::field(field, error.to_string()),
         error => Refusal::State(error.to_string()),
     }
-}
-
-/// A poisoned lock guards plain data that no panic leaves half changed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ mod types;
 mod worker;
 mod workers;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 pub use capture::{Capture, CaptureSpec, Captured};
 pub use clock::{Clock, ClockError};
@@ -60,6 +60,7 @@ pub use worker::{Direction, MAX_RUNS};
 use tokio::sync::mpsc;
 
 use crate::index::{PortIndex, RunSlot, WorkerIndex};
+use crate::lock::lock;
 use limit::Budget;
 use monitor::{Monitor, Stamping};
 use open::{OpenPort, Opened, Placement};
@@ -169,8 +170,8 @@ impl Datapath {
     /// Validates a run, allocates what it needs and hands it to the workers. Nothing is sent yet.
     pub fn prepare(&self, mut spec: RunSpec) -> Result<Arc<Run>, PrepareError> {
         // Held throughout: two runs must not take one slot.
-        let mut long_packets = self.long_packets.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut tso_pools = self.tso_pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut long_packets = lock(&self.long_packets);
+        let mut tso_pools = lock(&self.tso_pools);
         let present = self.monitor.runs();
         if present.iter().any(|run| run.tag == spec.tag) {
             let problem = format!("{} is in use by another run here", spec.tag);
@@ -218,7 +219,7 @@ impl Datapath {
 
     /// Bounds what all ports send together from now on, of all runs, and instead of the bound before; none: as much as is asked for.
     pub fn limit(&self, max_rate: Option<MaxRate>) {
-        let mut current = self.max_rate.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = lock(&self.max_rate);
         if *current == max_rate {
             return;
         }
@@ -261,7 +262,7 @@ impl Datapath {
         let open = &self.opened.ports[port];
         let registered = RegisteredThread::new(&self.opened.eal)
             .map_err(|e| OpenError::System { context: format!("port {}", open.config.name), message: e.to_string() })?;
-        let mut queues = open.outlet.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = lock(&open.outlet);
         Ok((std::mem::take(&mut queues), registered))
     }
 

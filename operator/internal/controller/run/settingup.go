@@ -15,6 +15,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/ports"
 )
 
 const (
@@ -76,10 +77,26 @@ func (s *scope) sessionsDown(holds []engineState) (down []string) {
 			if port.Routing == nil || !uses(h.ports, string(port.Name)) {
 				continue
 			}
-			down = append(down, portDown(s.run.Status.Resolved.Generator.Pods[i].Name, port, h.sessions[string(port.Name)], h.routing)...)
+			pod := s.run.Status.Resolved.Generator.Pods[i].Name
+			down = append(down, portDown(pod, port, h.sessions[string(port.Name)], h.routing, s.reported(pod, string(port.Name)))...)
 		}
 	}
 	return down
+}
+
+// reported returns the sessions of a port of a pod in the generator's status.
+func (s *scope) reported(pod, port string) []spatev1.RoutingSessionStatus {
+	for i := range s.generator.Status.Pods {
+		if s.generator.Status.Pods[i].Name != pod {
+			continue
+		}
+		for _, p := range s.generator.Status.Pods[i].Ports {
+			if p.Name == port {
+				return p.Sessions
+			}
+		}
+	}
+	return nil
 }
 
 // uses reports whether a run has a port.
@@ -92,21 +109,30 @@ func uses(ports []*enginev1.PortStats, name string) bool {
 	return false
 }
 
-// portDown describes the sessions of a port of a pod that are not up.
-func portDown(pod string, port *spatev1.GeneratorPort, sessions []*enginev1.RoutingSession, routing *enginev1.RoutingInfo) (down []string) {
-	r := port.Routing
-	wanted := len(r.BGP) + len(r.OSPF) + len(r.RIP) + len(r.BFD)
+// portDown describes the sessions of a port of a pod that are not up. The text changes only with a session, since it is written to the
+// run's status: the instant of the change is that of the generator's status, once that has it.
+func portDown(pod string, port *spatev1.GeneratorPort, sessions []*enginev1.RoutingSession, routing *enginev1.RoutingInfo, reported []spatev1.RoutingSessionStatus) (down []string) {
+	wanted := ports.SessionNames(port.Routing)
+	isOther := len(sessions) != len(wanted)
+	for i := 0; i < len(wanted) && !isOther; i++ {
+		isOther = sessions[i].Name != string(wanted[i])
+	}
 	switch {
 	case routing.GetProblem() != "":
 		return []string{fmt.Sprintf("pod %s: port %s: %s", pod, port.Name, routing.Problem)}
-	case len(sessions) != wanted:
-		return []string{fmt.Sprintf("pod %s: port %s has %d of its %d sessions; the condition RoutingReady of the generator says why", pod, port.Name, len(sessions), wanted)}
+	case isOther:
+		return []string{fmt.Sprintf("pod %s: port %s does not have the sessions of its specification; the condition RoutingReady of the generator says why", pod, port.Name)}
 	}
 	for _, session := range sessions {
 		if session.Up {
 			continue
 		}
-		text := fmt.Sprintf("pod %s: session %s/%s: %s for %d s", pod, port.Name, session.Name, session.State, session.ForS)
+		text := fmt.Sprintf("pod %s: session %s/%s: %s", pod, port.Name, session.Name, session.State)
+		for _, known := range reported {
+			if known.Name == session.Name && known.State == session.State && known.Since != nil {
+				text += " since " + known.Since.UTC().Format(time.RFC3339)
+			}
+		}
 		if session.LastError != "" {
 			text += ": " + session.LastError
 		}

@@ -26,6 +26,23 @@ func HasRouting(spec *spatev1.TrafficGeneratorSpec) bool {
 	return false
 }
 
+// SessionNames returns the names of a port's sessions, in the order in which engines report them.
+func SessionNames(routing *spatev1.PortRouting) (all []spatev1.SessionName) {
+	for i := range routing.BGP {
+		all = append(all, routing.BGP[i].Name)
+	}
+	for i := range routing.OSPF {
+		all = append(all, routing.OSPF[i].Name)
+	}
+	for i := range routing.RIP {
+		all = append(all, routing.RIP[i].Name)
+	}
+	for i := range routing.BFD {
+		all = append(all, routing.BFD[i].Name)
+	}
+	return all
+}
+
 // RouterInterface returns the name of the kernel's interface by which the routing protocols of a port are spoken, by the port's index.
 func RouterInterface(index int) string { return fmt.Sprintf("router-%d", index) }
 

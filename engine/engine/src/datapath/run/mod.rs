@@ -13,7 +13,7 @@ pub(in crate::datapath) mod records;
 pub(in crate::datapath) mod reference;
 pub(in crate::datapath) mod templates;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use spate_net::{Mark, TagList};
 use spate_stats::{Collected, StreamCounters};
@@ -38,6 +38,7 @@ use super::{
     workers::Workers,
 };
 use crate::index::{PortIndex, ReceiverIndex, RunSlot, StreamIndex, WorkerIndex};
+use crate::lock::lock;
 
 /// Commands reach every worker within this time, so that they take effect at one instant on all.
 const LEAD_NS: u64 = 1_000_000;
@@ -447,7 +448,7 @@ impl Run {
     }
 
     pub(in crate::datapath) fn control(&self) -> MutexGuard<'_, Control> {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.control)
     }
 
     /// The monotonic instant of a wall-clock one that a request has, as late as it takes to reach all workers.
