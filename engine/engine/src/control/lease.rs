@@ -27,7 +27,8 @@ impl Lease {
         *lock(&self.renewed) = Instant::now();
     }
 
-    fn has_expired(&self) -> bool {
+    /// Whether no call with authority has named the run for that long.
+    pub fn has_expired(&self) -> bool {
         !self.length.is_zero() && lock(&self.renewed).elapsed() > self.length
     }
 }
