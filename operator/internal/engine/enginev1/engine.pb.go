@@ -1967,7 +1967,9 @@ type RunInfo struct {
 	ReferenceBoundNs uint64 `protobuf:"varint,11,opt,name=reference_bound_ns,json=referenceBoundNs,proto3" json:"reference_bound_ns,omitempty"`
 	// Of a run of trials: number of the trial that state, start and counters are of; 0 before the first. The run is ready for the next
 	// when this one has ended.
-	Trial         uint32 `protobuf:"varint,12,opt,name=trial,proto3" json:"trial,omitempty"`
+	Trial uint32 `protobuf:"varint,12,opt,name=trial,proto3" json:"trial,omitempty"`
+	// Absent if the plan has no routes.
+	Routes        *RunRoutes `protobuf:"bytes,13,opt,name=routes,proto3" json:"routes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2084,6 +2086,13 @@ func (x *RunInfo) GetTrial() uint32 {
 		return x.Trial
 	}
 	return 0
+}
+
+func (x *RunInfo) GetRoutes() *RunRoutes {
+	if x != nil {
+		return x.Routes
+	}
+	return nil
 }
 
 type StartTrialRequest struct {
@@ -6946,7 +6955,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\tNeighbour\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x10\n" +
 	"\x03mac\x18\x02 \x01(\tR\x03mac\x12\x18\n" +
-	"\aproblem\x18\x03 \x01(\tR\aproblem\"\xcb\x03\n" +
+	"\aproblem\x18\x03 \x01(\tR\aproblem\"\xff\x03\n" +
 	"\aRunInfo\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12/\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x19.spate.engine.v1.RunStateR\x05state\x12\x1f\n" +
@@ -6963,7 +6972,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x17started_at_monotonic_ns\x18\n" +
 	" \x01(\x03R\x14startedAtMonotonicNs\x12,\n" +
 	"\x12reference_bound_ns\x18\v \x01(\x04R\x10referenceBoundNs\x12\x14\n" +
-	"\x05trial\x18\f \x01(\rR\x05trial\"\x83\x03\n" +
+	"\x05trial\x18\f \x01(\rR\x05trial\x122\n" +
+	"\x06routes\x18\r \x01(\v2\x1a.spate.engine.v1.RunRoutesR\x06routes\"\x83\x03\n" +
 	"\x11StartTrialRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x14\n" +
 	"\x05trial\x18\x02 \x01(\rR\x05trial\x12\x1b\n" +
@@ -7400,9 +7410,11 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\tSetLimits\x12!.spate.engine.v1.SetLimitsRequest\x1a\".spate.engine.v1.SetLimitsResponse\x12R\n" +
 	"\tConfigure\x12!.spate.engine.v1.ConfigureRequest\x1a\".spate.engine.v1.ConfigureResponse\x12^\n" +
 	"\rExchangeTimes\x12%.spate.engine.v1.ExchangeTimesRequest\x1a&.spate.engine.v1.ExchangeTimesResponse\x12[\n" +
-	"\fSetReference\x12$.spate.engine.v1.SetReferenceRequest\x1a%.spate.engine.v1.SetReferenceResponse2i\n" +
+	"\fSetReference\x12$.spate.engine.v1.SetReferenceRequest\x1a%.spate.engine.v1.SetReferenceResponse2\xc2\x01\n" +
 	"\bObserver\x12]\n" +
-	"\fWatchRecords\x12$.spate.engine.v1.WatchRecordsRequest\x1a%.spate.engine.v1.WatchRecordsResponse0\x01B6Z4spate.dev/operator/internal/engine/enginev1;enginev1b\x06proto3"
+	"\fWatchRecords\x12$.spate.engine.v1.WatchRecordsRequest\x1a%.spate.engine.v1.WatchRecordsResponse0\x01\x12W\n" +
+	"\n" +
+	"ListRoutes\x12\".spate.engine.v1.ListRoutesRequest\x1a#.spate.engine.v1.ListRoutesResponse0\x01B6Z4spate.dev/operator/internal/engine/enginev1;enginev1b\x06proto3"
 
 var (
 	file_spate_engine_v1_engine_proto_rawDescOnce sync.Once
@@ -7510,9 +7522,12 @@ var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(*Routing)(nil),                // 88: spate.engine.v1.Routing
 	(*RoutingSession)(nil),         // 89: spate.engine.v1.RoutingSession
 	(*Ratio)(nil),                  // 90: spate.engine.v1.Ratio
-	(*Stage)(nil),                  // 91: spate.engine.v1.Stage
-	(*Rate)(nil),                   // 92: spate.engine.v1.Rate
-	(*TagRange)(nil),               // 93: spate.engine.v1.TagRange
+	(*RunRoutes)(nil),              // 91: spate.engine.v1.RunRoutes
+	(*Stage)(nil),                  // 92: spate.engine.v1.Stage
+	(*Rate)(nil),                   // 93: spate.engine.v1.Rate
+	(*TagRange)(nil),               // 94: spate.engine.v1.TagRange
+	(*ListRoutesRequest)(nil),      // 95: spate.engine.v1.ListRoutesRequest
+	(*ListRoutesResponse)(nil),     // 96: spate.engine.v1.ListRoutesResponse
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	88,  // 0: spate.engine.v1.ConfigureRequest.routing:type_name -> spate.engine.v1.Routing
@@ -7546,112 +7561,115 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	89,  // 28: spate.engine.v1.PortInfo.sessions:type_name -> spate.engine.v1.RoutingSession
 	3,   // 29: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
 	90,  // 30: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
-	90,  // 31: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	29,  // 32: spate.engine.v1.StartTrialRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	91,  // 33: spate.engine.v1.StartTrialRequest.stages:type_name -> spate.engine.v1.Stage
-	24,  // 34: spate.engine.v1.StartTrialResponse.run:type_name -> spate.engine.v1.RunInfo
-	29,  // 35: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	33,  // 36: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
-	24,  // 37: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
-	29,  // 38: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	24,  // 39: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
-	37,  // 40: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	92,  // 41: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	90,  // 42: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	90,  // 43: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
-	24,  // 44: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
-	24,  // 45: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
-	24,  // 46: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
-	24,  // 47: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
-	24,  // 48: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
-	57,  // 49: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	71,  // 50: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	75,  // 51: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	68,  // 52: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
-	54,  // 53: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
-	50,  // 54: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
-	53,  // 55: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
-	4,   // 56: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
-	4,   // 57: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
-	55,  // 58: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
-	55,  // 59: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
-	56,  // 60: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
-	64,  // 61: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	64,  // 62: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	62,  // 63: spate.engine.v1.TemplateStats.outage:type_name -> spate.engine.v1.Outage
-	58,  // 64: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	58,  // 65: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	64,  // 66: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	62,  // 67: spate.engine.v1.StreamCounters.outage:type_name -> spate.engine.v1.Outage
-	59,  // 68: spate.engine.v1.StreamCounters.by_tag:type_name -> spate.engine.v1.TagStats
-	60,  // 69: spate.engine.v1.TagStats.ranges:type_name -> spate.engine.v1.TagRangeStats
-	61,  // 70: spate.engine.v1.TagStats.untagged:type_name -> spate.engine.v1.TagCounters
-	61,  // 71: spate.engine.v1.TagStats.other:type_name -> spate.engine.v1.TagCounters
-	93,  // 72: spate.engine.v1.TagRangeStats.tags:type_name -> spate.engine.v1.TagRange
-	61,  // 73: spate.engine.v1.TagRangeStats.counters:type_name -> spate.engine.v1.TagCounters
-	63,  // 74: spate.engine.v1.Outage.gaps:type_name -> spate.engine.v1.ArrivalGap
-	63,  // 75: spate.engine.v1.Outage.sent:type_name -> spate.engine.v1.ArrivalGap
-	66,  // 76: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	67,  // 77: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	65,  // 78: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
-	69,  // 79: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	70,  // 80: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	70,  // 81: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	70,  // 82: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	70,  // 83: spate.engine.v1.WorkerReceived.inter_arrival:type_name -> spate.engine.v1.Moments
-	70,  // 84: spate.engine.v1.WorkerReceived.jitter:type_name -> spate.engine.v1.Moments
-	70,  // 85: spate.engine.v1.WorkerReceived.latency:type_name -> spate.engine.v1.Moments
-	74,  // 86: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	92,  // 87: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
-	76,  // 88: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	5,   // 89: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	81,  // 90: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	5,   // 91: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	84,  // 92: spate.engine.v1.PingResponse.started:type_name -> spate.engine.v1.PingStarted
-	85,  // 93: spate.engine.v1.PingResponse.reply:type_name -> spate.engine.v1.EchoReply
-	86,  // 94: spate.engine.v1.PingResponse.no_reply:type_name -> spate.engine.v1.NoReply
-	87,  // 95: spate.engine.v1.PingResponse.error:type_name -> spate.engine.v1.IcmpError
-	8,   // 96: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	32,  // 97: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	35,  // 98: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	25,  // 99: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
-	38,  // 100: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	40,  // 101: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	42,  // 102: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	44,  // 103: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	46,  // 104: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	48,  // 105: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	79,  // 106: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	82,  // 107: spate.engine.v1.Engine.Ping:input_type -> spate.engine.v1.PingRequest
-	77,  // 108: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	72,  // 109: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
-	6,   // 110: spate.engine.v1.Engine.Configure:input_type -> spate.engine.v1.ConfigureRequest
-	27,  // 111: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
-	30,  // 112: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
-	51,  // 113: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	9,   // 114: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	34,  // 115: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	36,  // 116: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	26,  // 117: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
-	39,  // 118: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	41,  // 119: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	43,  // 120: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	45,  // 121: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	47,  // 122: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	49,  // 123: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	80,  // 124: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	83,  // 125: spate.engine.v1.Engine.Ping:output_type -> spate.engine.v1.PingResponse
-	78,  // 126: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	73,  // 127: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
-	7,   // 128: spate.engine.v1.Engine.Configure:output_type -> spate.engine.v1.ConfigureResponse
-	28,  // 129: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
-	31,  // 130: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
-	52,  // 131: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	114, // [114:132] is the sub-list for method output_type
-	96,  // [96:114] is the sub-list for method input_type
-	96,  // [96:96] is the sub-list for extension type_name
-	96,  // [96:96] is the sub-list for extension extendee
-	0,   // [0:96] is the sub-list for field type_name
+	91,  // 31: spate.engine.v1.RunInfo.routes:type_name -> spate.engine.v1.RunRoutes
+	90,  // 32: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	29,  // 33: spate.engine.v1.StartTrialRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	92,  // 34: spate.engine.v1.StartTrialRequest.stages:type_name -> spate.engine.v1.Stage
+	24,  // 35: spate.engine.v1.StartTrialResponse.run:type_name -> spate.engine.v1.RunInfo
+	29,  // 36: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	33,  // 37: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
+	24,  // 38: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
+	29,  // 39: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	24,  // 40: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
+	37,  // 41: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
+	93,  // 42: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	90,  // 43: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	90,  // 44: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	24,  // 45: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
+	24,  // 46: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
+	24,  // 47: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
+	24,  // 48: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
+	24,  // 49: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
+	57,  // 50: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
+	71,  // 51: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	75,  // 52: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	68,  // 53: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	54,  // 54: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
+	50,  // 55: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
+	53,  // 56: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
+	4,   // 57: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
+	4,   // 58: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
+	55,  // 59: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
+	55,  // 60: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
+	56,  // 61: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
+	64,  // 62: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	64,  // 63: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	62,  // 64: spate.engine.v1.TemplateStats.outage:type_name -> spate.engine.v1.Outage
+	58,  // 65: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	58,  // 66: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	64,  // 67: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	62,  // 68: spate.engine.v1.StreamCounters.outage:type_name -> spate.engine.v1.Outage
+	59,  // 69: spate.engine.v1.StreamCounters.by_tag:type_name -> spate.engine.v1.TagStats
+	60,  // 70: spate.engine.v1.TagStats.ranges:type_name -> spate.engine.v1.TagRangeStats
+	61,  // 71: spate.engine.v1.TagStats.untagged:type_name -> spate.engine.v1.TagCounters
+	61,  // 72: spate.engine.v1.TagStats.other:type_name -> spate.engine.v1.TagCounters
+	94,  // 73: spate.engine.v1.TagRangeStats.tags:type_name -> spate.engine.v1.TagRange
+	61,  // 74: spate.engine.v1.TagRangeStats.counters:type_name -> spate.engine.v1.TagCounters
+	63,  // 75: spate.engine.v1.Outage.gaps:type_name -> spate.engine.v1.ArrivalGap
+	63,  // 76: spate.engine.v1.Outage.sent:type_name -> spate.engine.v1.ArrivalGap
+	66,  // 77: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	67,  // 78: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	65,  // 79: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
+	69,  // 80: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	70,  // 81: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	70,  // 82: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	70,  // 83: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	70,  // 84: spate.engine.v1.WorkerReceived.inter_arrival:type_name -> spate.engine.v1.Moments
+	70,  // 85: spate.engine.v1.WorkerReceived.jitter:type_name -> spate.engine.v1.Moments
+	70,  // 86: spate.engine.v1.WorkerReceived.latency:type_name -> spate.engine.v1.Moments
+	74,  // 87: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	93,  // 88: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
+	76,  // 89: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	5,   // 90: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	81,  // 91: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	5,   // 92: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	84,  // 93: spate.engine.v1.PingResponse.started:type_name -> spate.engine.v1.PingStarted
+	85,  // 94: spate.engine.v1.PingResponse.reply:type_name -> spate.engine.v1.EchoReply
+	86,  // 95: spate.engine.v1.PingResponse.no_reply:type_name -> spate.engine.v1.NoReply
+	87,  // 96: spate.engine.v1.PingResponse.error:type_name -> spate.engine.v1.IcmpError
+	8,   // 97: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	32,  // 98: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	35,  // 99: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	25,  // 100: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
+	38,  // 101: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	40,  // 102: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	42,  // 103: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	44,  // 104: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	46,  // 105: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	48,  // 106: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	79,  // 107: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	82,  // 108: spate.engine.v1.Engine.Ping:input_type -> spate.engine.v1.PingRequest
+	77,  // 109: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	72,  // 110: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
+	6,   // 111: spate.engine.v1.Engine.Configure:input_type -> spate.engine.v1.ConfigureRequest
+	27,  // 112: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
+	30,  // 113: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
+	51,  // 114: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	95,  // 115: spate.engine.v1.Observer.ListRoutes:input_type -> spate.engine.v1.ListRoutesRequest
+	9,   // 116: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	34,  // 117: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	36,  // 118: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	26,  // 119: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
+	39,  // 120: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	41,  // 121: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	43,  // 122: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	45,  // 123: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	47,  // 124: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	49,  // 125: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	80,  // 126: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	83,  // 127: spate.engine.v1.Engine.Ping:output_type -> spate.engine.v1.PingResponse
+	78,  // 128: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	73,  // 129: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
+	7,   // 130: spate.engine.v1.Engine.Configure:output_type -> spate.engine.v1.ConfigureResponse
+	28,  // 131: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
+	31,  // 132: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
+	52,  // 133: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	96,  // 134: spate.engine.v1.Observer.ListRoutes:output_type -> spate.engine.v1.ListRoutesResponse
+	116, // [116:135] is the sub-list for method output_type
+	97,  // [97:116] is the sub-list for method input_type
+	97,  // [97:97] is the sub-list for extension type_name
+	97,  // [97:97] is the sub-list for extension extendee
+	0,   // [0:97] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }

@@ -791,6 +791,7 @@ var Engine_ServiceDesc = grpc.ServiceDesc{
 
 const (
 	Observer_WatchRecords_FullMethodName = "/spate.engine.v1.Observer/WatchRecords"
+	Observer_ListRoutes_FullMethodName   = "/spate.engine.v1.Observer/ListRoutes"
 )
 
 // ObserverClient is the client API for Observer service.
@@ -803,6 +804,9 @@ type ObserverClient interface {
 	// Records of connections as they end, from now until the run has ended. FAILED_PRECONDITION if the plan asks for none
 	// (Stateful.records) or the run has ended already, RESOURCE_EXHAUSTED if as many callers watch as may.
 	WatchRecords(ctx context.Context, in *WatchRecordsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRecordsResponse], error)
+	// Routes that neighbors have sent to ports, as BIRD has them. INVALID_ARGUMENT with the field if there is no such port or session,
+	// FAILED_PRECONDITION if no port is a router or BIRD cannot be reached, RESOURCE_EXHAUSTED if as many callers list routes as may.
+	ListRoutes(ctx context.Context, in *ListRoutesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListRoutesResponse], error)
 }
 
 type observerClient struct {
@@ -832,6 +836,25 @@ func (c *observerClient) WatchRecords(ctx context.Context, in *WatchRecordsReque
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Observer_WatchRecordsClient = grpc.ServerStreamingClient[WatchRecordsResponse]
 
+func (c *observerClient) ListRoutes(ctx context.Context, in *ListRoutesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListRoutesResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Observer_ServiceDesc.Streams[1], Observer_ListRoutes_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ListRoutesRequest, ListRoutesResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Observer_ListRoutesClient = grpc.ServerStreamingClient[ListRoutesResponse]
+
 // ObserverServer is the server API for Observer service.
 // All implementations must embed UnimplementedObserverServer
 // for forward compatibility.
@@ -842,6 +865,9 @@ type ObserverServer interface {
 	// Records of connections as they end, from now until the run has ended. FAILED_PRECONDITION if the plan asks for none
 	// (Stateful.records) or the run has ended already, RESOURCE_EXHAUSTED if as many callers watch as may.
 	WatchRecords(*WatchRecordsRequest, grpc.ServerStreamingServer[WatchRecordsResponse]) error
+	// Routes that neighbors have sent to ports, as BIRD has them. INVALID_ARGUMENT with the field if there is no such port or session,
+	// FAILED_PRECONDITION if no port is a router or BIRD cannot be reached, RESOURCE_EXHAUSTED if as many callers list routes as may.
+	ListRoutes(*ListRoutesRequest, grpc.ServerStreamingServer[ListRoutesResponse]) error
 	mustEmbedUnimplementedObserverServer()
 }
 
@@ -854,6 +880,9 @@ type UnimplementedObserverServer struct{}
 
 func (UnimplementedObserverServer) WatchRecords(*WatchRecordsRequest, grpc.ServerStreamingServer[WatchRecordsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchRecords not implemented")
+}
+func (UnimplementedObserverServer) ListRoutes(*ListRoutesRequest, grpc.ServerStreamingServer[ListRoutesResponse]) error {
+	return status.Error(codes.Unimplemented, "method ListRoutes not implemented")
 }
 func (UnimplementedObserverServer) mustEmbedUnimplementedObserverServer() {}
 func (UnimplementedObserverServer) testEmbeddedByValue()                  {}
@@ -887,6 +916,17 @@ func _Observer_WatchRecords_Handler(srv interface{}, stream grpc.ServerStream) e
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Observer_WatchRecordsServer = grpc.ServerStreamingServer[WatchRecordsResponse]
 
+func _Observer_ListRoutes_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ListRoutesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ObserverServer).ListRoutes(m, &grpc.GenericServerStream[ListRoutesRequest, ListRoutesResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Observer_ListRoutesServer = grpc.ServerStreamingServer[ListRoutesResponse]
+
 // Observer_ServiceDesc is the grpc.ServiceDesc for Observer service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -898,6 +938,11 @@ var Observer_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchRecords",
 			Handler:       _Observer_WatchRecords_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ListRoutes",
+			Handler:       _Observer_ListRoutes_Handler,
 			ServerStreams: true,
 		},
 	},
