@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -24,6 +25,37 @@ func HasRouting(spec *spatev1.TrafficGeneratorSpec) bool {
 		}
 	}
 	return false
+}
+
+const (
+	// routingMemory is the memory of the container that speaks routing protocols, by default.
+	routingMemory = "128Mi"
+	// birdMemory is what BIRD takes without routes, with its sessions.
+	birdMemory = 16 << 20
+	// routeMemory is what it takes for a route that is advertised: 258 bytes were measured.
+	routeMemory = 300
+	// routeText is the length of an advertised route in BIRD's configuration, at most.
+	routeText = 60
+)
+
+// RoutingMemory returns the memory of the container that speaks the routing protocols of a pod's ports.
+func RoutingMemory(spec *spatev1.TrafficGeneratorSpec) resource.Quantity {
+	if spec.Routing != nil && spec.Routing.Memory != "" {
+		if memory, err := resource.ParseQuantity(string(spec.Routing.Memory)); err == nil { // validated by the CRD
+			return memory
+		}
+	}
+	return resource.MustParse(routingMemory)
+}
+
+// RoutingMemoryOf returns the memory that it needs to advertise a number of routes.
+func RoutingMemoryOf(routes int64) int64 { return birdMemory + routes*routeMemory }
+
+// RoutingFiles returns the bytes that BIRD's configuration takes, with the one before and all routes for which the container has memory.
+func RoutingFiles(spec *spatev1.TrafficGeneratorSpec) int64 {
+	memory := RoutingMemory(spec)
+	const least = 16 << 20
+	return least + 2*routeText*max(memory.Value()-birdMemory, 0)/routeMemory
 }
 
 // RouterInterface returns the name of the kernel's interface by which the routing protocols of a port are spoken, by the port's index.
