@@ -65,7 +65,7 @@ type simulatedRun struct {
 	// routes are those that each session advertises, of this engine's share, from the instant prepared on.
 	routes   []simulatedRoutes
 	prepared int64
-	factor  *enginev1.Ratio
+	factor   *enginev1.Ratio
 
 	start    int64 // 0 before it is known
 	measured int64 // when the warm-up ends
