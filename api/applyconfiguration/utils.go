@@ -226,6 +226,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MPLSLabelApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MPLSTunnels"):
 		return &apiv1alpha1.MPLSTunnelsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MRTFile"):
+		return &apiv1alpha1.MRTFileApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MultiBurstTransmit"):
 		return &apiv1alpha1.MultiBurstTransmitApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MulticastGroup"):

@@ -84,7 +84,7 @@ type RouteSet struct {
 
 // RoutePrefixes are prefixes of one family. They have the numbers 0, 1, ... in their order here.
 //
-// +kubebuilder:validation:ExactlyOneOf=range;list
+// +kubebuilder:validation:ExactlyOneOf=range;list;mrt
 type RoutePrefixes struct {
 	// range has prefixes of one length at equal distances.
 	// +optional
@@ -96,6 +96,29 @@ type RoutePrefixes struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=4096
 	List []RoutePrefix `json:"list,omitempty"`
+
+	// mrt has the prefixes of a routing table in a file.
+	// +optional
+	MRT *MRTFile `json:"mrt,omitempty"`
+}
+
+// MRTFile is a routing table in the MRT format (RFC 6396, TABLE_DUMP_V2), such as those of RIPE RIS and Route Views: its prefixes of one family,
+// and nothing else of its routes.
+type MRTFile struct {
+	// volume names the file, which is not compressed, on a volume of the generator.
+	// +required
+	Volume VolumeFile `json:"volume"`
+
+	// family of the prefixes.
+	// +optional
+	// +default="IPv4Unicast"
+	Family RouteFamily `json:"family,omitempty"`
+
+	// most is the number of prefixes that are taken, the first of the file; all of them if it has fewer.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000000
+	Most int64 `json:"most"`
 }
 
 // RoutePrefix is an IPv4 or IPv6 prefix such as `203.0.113.0/24`, without bits behind its length.
@@ -189,13 +212,13 @@ type RouteAttributes struct {
 // Community is a community of BGP (RFC 1997): two numbers of 0 to 65535.
 //
 // +kubebuilder:validation:MaxLength=11
-// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,5}:[0-9]{1,5}$')",message="must be two numbers of 0 to 65535, such as 65001:100"
+// +kubebuilder:validation:Pattern=`^[0-9]{1,5}:[0-9]{1,5}$`
 type Community string
 
 // LargeCommunity is a large community of BGP (RFC 8092): three numbers of 0 to 4294967295.
 //
 // +kubebuilder:validation:MaxLength=32
-// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,10}:[0-9]{1,10}:[0-9]{1,10}$')",message="must be three numbers of 0 to 4294967295, such as 65001:1:2"
+// +kubebuilder:validation:Pattern=`^[0-9]{1,10}:[0-9]{1,10}:[0-9]{1,10}$`
 type LargeCommunity string
 
 // RoutingResult is what the sessions that advertised routes of the run did, over all pods that have them.

@@ -149,7 +149,7 @@ func newSimulatedRun(plan *enginev1.Plan, digest []byte) (*simulatedRun, error) 
 func routesOf(plan *enginev1.Plan) (all []simulatedRoutes) {
 	pods, index := uint64(max(plan.GetShare().GetCount(), 1)), uint64(plan.GetShare().GetIndex())
 	for _, set := range plan.Routes {
-		total := uint64(len(set.Prefixes.List)) + uint64(set.Prefixes.GetRange().GetCount())
+		total := uint64(len(set.Prefixes.List)) + uint64(set.Prefixes.GetRange().GetCount()) + uint64(set.Prefixes.GetMrt().GetMost())
 		own := (total + pods - 1 - index) / pods
 		if !set.Advertised {
 			own = 0

@@ -51,6 +51,7 @@ func TestWhatEnginesRefuseIsReportedByTheFieldsThatWereWritten(t *testing.T) {
 		"stateful.ignored_sources.macs[2]":                                  {"x", "spec.ignoredSources.macs[2]: x"},
 		"stateful.ignored_sources.prefixes[1].length":                       {"x", "spec.ignoredSources.addresses[1]: x"},
 		"routes[2].prefixes.range.first":                                    {"see routes[0].name", "spec.routing.advertise[2].prefixes.range.first: see spec.routing.advertise[0].name"},
+		"routes[1].prefixes.mrt.path":                                       {"x", "spec.routing.advertise[1].prefixes.mrt.volume: x"},
 		"routes[0].attributes.large_communities[3]":                         {"x", "spec.routing.advertise[0].attributes.largeCommunities[3]: x"},
 		"routes[0].sessions[1]":                                             {"x", "spec.routing.advertise[0].sessions[1]: x"},
 		"routes_ready.quiet_ns":                                             {"9", "spec.routing.ready.quiet: 9ns"},

@@ -87,8 +87,8 @@ func TestTheMemoryOfRoutingIsThatOfTheGenerator(t *testing.T) {
 	if c.Resources.Limits.Memory().String() != "1Gi" || !c.Resources.Limits.Cpu().IsZero() || c.Resources.Requests.Cpu().MilliValue() != 50 {
 		t.Errorf("got %+v", c.Resources)
 	}
-	// BIRD's configuration has a million routes with 60 bytes each, and the one before is there until BIRD has read it.
-	const million = 2 * 60 * 1_000_000
+	// BIRD's configuration has a million routes with at most 60 bytes each.
+	const million = 60 * 1_000_000
 	at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == routingVolume })
 	files := pod.Spec.Volumes[at].EmptyDir.SizeLimit.Value()
 	g.Spec.Routing.Memory = "128Mi"

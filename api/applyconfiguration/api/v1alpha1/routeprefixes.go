@@ -17,6 +17,8 @@ type RoutePrefixesApplyConfiguration struct {
 	Range *PrefixRangeApplyConfiguration `json:"range,omitempty"`
 	// list has prefixes of any lengths, none of them twice.
 	List []apiv1alpha1.RoutePrefix `json:"list,omitempty"`
+	// mrt has the prefixes of a routing table in a file.
+	MRT *MRTFileApplyConfiguration `json:"mrt,omitempty"`
 }
 
 // RoutePrefixesApplyConfiguration constructs a declarative configuration of the RoutePrefixes type for use with
@@ -40,5 +42,13 @@ func (b *RoutePrefixesApplyConfiguration) WithList(values ...apiv1alpha1.RoutePr
 	for i := range values {
 		b.List = append(b.List, values[i])
 	}
+	return b
+}
+
+// WithMRT sets the MRT field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MRT field is set to the value of the last call.
+func (b *RoutePrefixesApplyConfiguration) WithMRT(value *MRTFileApplyConfiguration) *RoutePrefixesApplyConfiguration {
+	b.MRT = value
 	return b
 }

@@ -898,7 +898,7 @@ type RoutingSession struct {
 	UpdatesSent     uint64 `protobuf:"varint,11,opt,name=updates_sent,json=updatesSent,proto3" json:"updates_sent,omitempty"`
 	// Routes that runs have it advertise (Plan.routes): this engine's share of the sets that are advertised.
 	RoutesConfigured uint64 `protobuf:"varint,12,opt,name=routes_configured,json=routesConfigured,proto3" json:"routes_configured,omitempty"`
-	// Bytes of BGP's connection that the neighbor's TCP has not acknowledged. Read only while a run waits for its routes; 0 of OSPF and RIP,
+	// Bytes of BGP's connection that the neighbor's TCP has not acknowledged; 0 while no run has it advertise routes, and of OSPF and RIP,
 	// whose acknowledgments BIRD does not count.
 	UnacknowledgedBytes uint64 `protobuf:"varint,13,opt,name=unacknowledged_bytes,json=unacknowledgedBytes,proto3" json:"unacknowledged_bytes,omitempty"`
 	// It is up, routes_sent is routes_configured, and of BGP all is acknowledged. A session that advertises nothing has nothing left to send.
@@ -1131,6 +1131,7 @@ type Prefixes struct {
 	Range *PrefixRange           `protobuf:"bytes,1,opt,name=range,proto3" json:"range,omitempty"`
 	// Such as "20.0.0.0/24" or "2001:db8::/48"; none twice, at most 10,000,000.
 	List          []string `protobuf:"bytes,2,rep,name=list,proto3" json:"list,omitempty"`
+	Mrt           *MrtFile `protobuf:"bytes,3,opt,name=mrt,proto3" json:"mrt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1179,6 +1180,77 @@ func (x *Prefixes) GetList() []string {
 	return nil
 }
 
+func (x *Prefixes) GetMrt() *MrtFile {
+	if x != nil {
+		return x.Mrt
+	}
+	return nil
+}
+
+// A routing table that was dumped in the MRT format (RFC 6396, TABLE_DUMP_V2), such as those of RIPE RIS and Route Views: its prefixes of
+// one family, and nothing else of its routes.
+type MrtFile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Path of a file on a volume of the engine, which Prepare reads. Not compressed.
+	Path   string        `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Family AddressFamily `protobuf:"varint,2,opt,name=family,proto3,enum=spate.engine.v1.AddressFamily" json:"family,omitempty"`
+	// At most this many, the first of the file; 0: 10,000,000.
+	Most          uint32 `protobuf:"varint,3,opt,name=most,proto3" json:"most,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MrtFile) Reset() {
+	*x = MrtFile{}
+	mi := &file_spate_engine_v1_routing_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MrtFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MrtFile) ProtoMessage() {}
+
+func (x *MrtFile) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_routing_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MrtFile.ProtoReflect.Descriptor instead.
+func (*MrtFile) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_routing_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *MrtFile) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *MrtFile) GetFamily() AddressFamily {
+	if x != nil {
+		return x.Family
+	}
+	return AddressFamily_ADDRESS_FAMILY_UNSPECIFIED
+}
+
+func (x *MrtFile) GetMost() uint32 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
 // Prefixes of one length at equal distances.
 type PrefixRange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1194,7 +1266,7 @@ type PrefixRange struct {
 
 func (x *PrefixRange) Reset() {
 	*x = PrefixRange{}
-	mi := &file_spate_engine_v1_routing_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_routing_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +1278,7 @@ func (x *PrefixRange) String() string {
 func (*PrefixRange) ProtoMessage() {}
 
 func (x *PrefixRange) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_routing_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_routing_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1219,7 +1291,7 @@ func (x *PrefixRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrefixRange.ProtoReflect.Descriptor instead.
 func (*PrefixRange) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_routing_proto_rawDescGZIP(), []int{10}
+	return file_spate_engine_v1_routing_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PrefixRange) GetFirst() string {
@@ -1268,7 +1340,7 @@ type RouteAttributes struct {
 
 func (x *RouteAttributes) Reset() {
 	*x = RouteAttributes{}
-	mi := &file_spate_engine_v1_routing_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_routing_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1280,7 +1352,7 @@ func (x *RouteAttributes) String() string {
 func (*RouteAttributes) ProtoMessage() {}
 
 func (x *RouteAttributes) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_routing_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_routing_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1293,7 +1365,7 @@ func (x *RouteAttributes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RouteAttributes.ProtoReflect.Descriptor instead.
 func (*RouteAttributes) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_routing_proto_rawDescGZIP(), []int{11}
+	return file_spate_engine_v1_routing_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RouteAttributes) GetAsPath() []uint32 {
@@ -1363,7 +1435,7 @@ type RoutesReady struct {
 
 func (x *RoutesReady) Reset() {
 	*x = RoutesReady{}
-	mi := &file_spate_engine_v1_routing_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_routing_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1447,7 @@ func (x *RoutesReady) String() string {
 func (*RoutesReady) ProtoMessage() {}
 
 func (x *RoutesReady) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_routing_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_routing_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1460,7 @@ func (x *RoutesReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoutesReady.ProtoReflect.Descriptor instead.
 func (*RoutesReady) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_routing_proto_rawDescGZIP(), []int{12}
+	return file_spate_engine_v1_routing_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RoutesReady) GetQuietNs() uint64 {
@@ -1413,7 +1485,7 @@ type RunRoutes struct {
 
 func (x *RunRoutes) Reset() {
 	*x = RunRoutes{}
-	mi := &file_spate_engine_v1_routing_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_routing_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1425,7 +1497,7 @@ func (x *RunRoutes) String() string {
 func (*RunRoutes) ProtoMessage() {}
 
 func (x *RunRoutes) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_routing_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_routing_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1438,7 +1510,7 @@ func (x *RunRoutes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRoutes.ProtoReflect.Descriptor instead.
 func (*RunRoutes) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_routing_proto_rawDescGZIP(), []int{13}
+	return file_spate_engine_v1_routing_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RunRoutes) GetReady() bool {
@@ -1473,7 +1545,7 @@ type RoutesSession struct {
 
 func (x *RoutesSession) Reset() {
 	*x = RoutesSession{}
-	mi := &file_spate_engine_v1_routing_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_routing_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1485,7 +1557,7 @@ func (x *RoutesSession) String() string {
 func (*RoutesSession) ProtoMessage() {}
 
 func (x *RoutesSession) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_routing_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_routing_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1498,7 +1570,7 @@ func (x *RoutesSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoutesSession.ProtoReflect.Descriptor instead.
 func (*RoutesSession) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_routing_proto_rawDescGZIP(), []int{14}
+	return file_spate_engine_v1_routing_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RoutesSession) GetPort() string {
@@ -1523,7 +1595,7 @@ type ListRoutesRequest struct {
 	Session string `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
 	// Unspecified: both.
 	Family AddressFamily `protobuf:"varint,3,opt,name=family,proto3,enum=spate.engine.v1.AddressFamily" json:"family,omitempty"`
-	// At most this many of each port and family; 0: 10,000.
+	// At most this many of each session and family; 0: 10,000.
 	Most          uint64 `protobuf:"varint,4,opt,name=most,proto3" json:"most,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1531,7 +1603,7 @@ type ListRoutesRequest struct {
 
 func (x *ListRoutesRequest) Reset() {
 	*x = ListRoutesRequest{}
-	mi := &file_spate_engine_v1_routing_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_routing_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1543,7 +1615,7 @@ func (x *ListRoutesRequest) String() string {
 func (*ListRoutesRequest) ProtoMessage() {}
 
 func (x *ListRoutesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_routing_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_routing_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1556,7 +1628,7 @@ func (x *ListRoutesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRoutesRequest.ProtoReflect.Descriptor instead.
 func (*ListRoutesRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_routing_proto_rawDescGZIP(), []int{15}
+	return file_spate_engine_v1_routing_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListRoutesRequest) GetPort() string {
@@ -1598,7 +1670,7 @@ type ListRoutesResponse struct {
 
 func (x *ListRoutesResponse) Reset() {
 	*x = ListRoutesResponse{}
-	mi := &file_spate_engine_v1_routing_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_routing_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1610,7 +1682,7 @@ func (x *ListRoutesResponse) String() string {
 func (*ListRoutesResponse) ProtoMessage() {}
 
 func (x *ListRoutesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_routing_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_routing_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1623,7 +1695,7 @@ func (x *ListRoutesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRoutesResponse.ProtoReflect.Descriptor instead.
 func (*ListRoutesResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_routing_proto_rawDescGZIP(), []int{16}
+	return file_spate_engine_v1_routing_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListRoutesResponse) GetRoutes() []*LearnedRoute {
@@ -1659,7 +1731,7 @@ type LearnedRoute struct {
 
 func (x *LearnedRoute) Reset() {
 	*x = LearnedRoute{}
-	mi := &file_spate_engine_v1_routing_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_routing_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1671,7 +1743,7 @@ func (x *LearnedRoute) String() string {
 func (*LearnedRoute) ProtoMessage() {}
 
 func (x *LearnedRoute) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_routing_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_routing_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1684,7 +1756,7 @@ func (x *LearnedRoute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LearnedRoute.ProtoReflect.Descriptor instead.
 func (*LearnedRoute) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_routing_proto_rawDescGZIP(), []int{17}
+	return file_spate_engine_v1_routing_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LearnedRoute) GetPort() string {
@@ -1816,10 +1888,15 @@ const file_spate_engine_v1_routing_proto_rawDesc = "" +
 	"attributes\x12\x1e\n" +
 	"\n" +
 	"advertised\x18\x06 \x01(\bR\n" +
-	"advertised\"R\n" +
+	"advertised\"~\n" +
 	"\bPrefixes\x122\n" +
 	"\x05range\x18\x01 \x01(\v2\x1c.spate.engine.v1.PrefixRangeR\x05range\x12\x12\n" +
-	"\x04list\x18\x02 \x03(\tR\x04list\"M\n" +
+	"\x04list\x18\x02 \x03(\tR\x04list\x12*\n" +
+	"\x03mrt\x18\x03 \x01(\v2\x18.spate.engine.v1.MrtFileR\x03mrt\"i\n" +
+	"\aMrtFile\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x126\n" +
+	"\x06family\x18\x02 \x01(\x0e2\x1e.spate.engine.v1.AddressFamilyR\x06family\x12\x12\n" +
+	"\x04most\x18\x03 \x01(\rR\x04most\"M\n" +
 	"\vPrefixRange\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\tR\x05first\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x12\n" +
@@ -1900,7 +1977,7 @@ func file_spate_engine_v1_routing_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_routing_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_spate_engine_v1_routing_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_spate_engine_v1_routing_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_spate_engine_v1_routing_proto_goTypes = []any{
 	(AddressFamily)(0),         // 0: spate.engine.v1.AddressFamily
 	(LinkType)(0),              // 1: spate.engine.v1.LinkType
@@ -1917,14 +1994,15 @@ var file_spate_engine_v1_routing_proto_goTypes = []any{
 	(*RoutingSession)(nil),     // 12: spate.engine.v1.RoutingSession
 	(*RouteSet)(nil),           // 13: spate.engine.v1.RouteSet
 	(*Prefixes)(nil),           // 14: spate.engine.v1.Prefixes
-	(*PrefixRange)(nil),        // 15: spate.engine.v1.PrefixRange
-	(*RouteAttributes)(nil),    // 16: spate.engine.v1.RouteAttributes
-	(*RoutesReady)(nil),        // 17: spate.engine.v1.RoutesReady
-	(*RunRoutes)(nil),          // 18: spate.engine.v1.RunRoutes
-	(*RoutesSession)(nil),      // 19: spate.engine.v1.RoutesSession
-	(*ListRoutesRequest)(nil),  // 20: spate.engine.v1.ListRoutesRequest
-	(*ListRoutesResponse)(nil), // 21: spate.engine.v1.ListRoutesResponse
-	(*LearnedRoute)(nil),       // 22: spate.engine.v1.LearnedRoute
+	(*MrtFile)(nil),            // 15: spate.engine.v1.MrtFile
+	(*PrefixRange)(nil),        // 16: spate.engine.v1.PrefixRange
+	(*RouteAttributes)(nil),    // 17: spate.engine.v1.RouteAttributes
+	(*RoutesReady)(nil),        // 18: spate.engine.v1.RoutesReady
+	(*RunRoutes)(nil),          // 19: spate.engine.v1.RunRoutes
+	(*RoutesSession)(nil),      // 20: spate.engine.v1.RoutesSession
+	(*ListRoutesRequest)(nil),  // 21: spate.engine.v1.ListRoutesRequest
+	(*ListRoutesResponse)(nil), // 22: spate.engine.v1.ListRoutesResponse
+	(*LearnedRoute)(nil),       // 23: spate.engine.v1.LearnedRoute
 }
 var file_spate_engine_v1_routing_proto_depIdxs = []int32{
 	6,  // 0: spate.engine.v1.Routing.routers:type_name -> spate.engine.v1.Router
@@ -1942,18 +2020,20 @@ var file_spate_engine_v1_routing_proto_depIdxs = []int32{
 	11, // 12: spate.engine.v1.BfdSession.timers:type_name -> spate.engine.v1.BfdTimers
 	3,  // 13: spate.engine.v1.RoutingSession.protocol:type_name -> spate.engine.v1.RoutingProtocol
 	14, // 14: spate.engine.v1.RouteSet.prefixes:type_name -> spate.engine.v1.Prefixes
-	16, // 15: spate.engine.v1.RouteSet.attributes:type_name -> spate.engine.v1.RouteAttributes
-	15, // 16: spate.engine.v1.Prefixes.range:type_name -> spate.engine.v1.PrefixRange
-	4,  // 17: spate.engine.v1.RouteAttributes.origin:type_name -> spate.engine.v1.RouteOrigin
-	19, // 18: spate.engine.v1.RunRoutes.sessions:type_name -> spate.engine.v1.RoutesSession
-	12, // 19: spate.engine.v1.RoutesSession.session:type_name -> spate.engine.v1.RoutingSession
-	0,  // 20: spate.engine.v1.ListRoutesRequest.family:type_name -> spate.engine.v1.AddressFamily
-	22, // 21: spate.engine.v1.ListRoutesResponse.routes:type_name -> spate.engine.v1.LearnedRoute
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	17, // 15: spate.engine.v1.RouteSet.attributes:type_name -> spate.engine.v1.RouteAttributes
+	16, // 16: spate.engine.v1.Prefixes.range:type_name -> spate.engine.v1.PrefixRange
+	15, // 17: spate.engine.v1.Prefixes.mrt:type_name -> spate.engine.v1.MrtFile
+	0,  // 18: spate.engine.v1.MrtFile.family:type_name -> spate.engine.v1.AddressFamily
+	4,  // 19: spate.engine.v1.RouteAttributes.origin:type_name -> spate.engine.v1.RouteOrigin
+	20, // 20: spate.engine.v1.RunRoutes.sessions:type_name -> spate.engine.v1.RoutesSession
+	12, // 21: spate.engine.v1.RoutesSession.session:type_name -> spate.engine.v1.RoutingSession
+	0,  // 22: spate.engine.v1.ListRoutesRequest.family:type_name -> spate.engine.v1.AddressFamily
+	23, // 23: spate.engine.v1.ListRoutesResponse.routes:type_name -> spate.engine.v1.LearnedRoute
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_routing_proto_init() }
@@ -1961,14 +2041,14 @@ func file_spate_engine_v1_routing_proto_init() {
 	if File_spate_engine_v1_routing_proto != nil {
 		return
 	}
-	file_spate_engine_v1_routing_proto_msgTypes[11].OneofWrappers = []any{}
+	file_spate_engine_v1_routing_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_routing_proto_rawDesc), len(file_spate_engine_v1_routing_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

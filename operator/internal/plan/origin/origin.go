@@ -237,8 +237,11 @@ func (o Origin) find(p path) Refusal {
 // route returns a field of a profile's set of routes.
 func route(index int, rest path) *field.Path {
 	at := spec.Child("routing", "advertise").Index(index)
-	if rest.String() == "prefixes.range.first" {
+	switch rest.String() {
+	case "prefixes.range.first":
 		return at.Child("prefixes", "range", "first") // whose name is that of the contract
+	case "prefixes.mrt.path":
+		return at.Child("prefixes", "mrt", "volume")
 	}
 	return within(at, rest)
 }

@@ -34,8 +34,8 @@ const (
 	birdMemory = 16 << 20
 	// routeMemory is what it takes for a route that is advertised: 258 bytes were measured.
 	routeMemory = 300
-	// routeText is the length of an advertised route in BIRD's configuration, at most.
-	routeText = 60
+	// routeText is the length of an advertised route in BIRD's configuration, at most: 60 bytes, of IPv6.
+	routeText = 64
 )
 
 // RoutingMemory returns the memory of the container that speaks the routing protocols of a pod's ports.
@@ -51,11 +51,12 @@ func RoutingMemory(spec *spatev1.TrafficGeneratorSpec) resource.Quantity {
 // RoutingMemoryOf returns the memory that it needs to advertise a number of routes.
 func RoutingMemoryOf(routes int64) int64 { return birdMemory + routes*routeMemory }
 
-// RoutingFiles returns the bytes that BIRD's configuration takes, with the one before and all routes for which the container has memory.
+// RoutingFiles returns the bytes that BIRD's configuration takes with all routes for which the container has memory. The engine removes it when
+// BIRD has read it, so there is one at a time.
 func RoutingFiles(spec *spatev1.TrafficGeneratorSpec) int64 {
 	memory := RoutingMemory(spec)
 	const least = 16 << 20
-	return least + 2*routeText*max(memory.Value()-birdMemory, 0)/routeMemory
+	return least + routeText*max(memory.Value()-birdMemory, 0)/routeMemory
 }
 
 // RouterInterface returns the name of the kernel's interface by which the routing protocols of a port are spoken, by the port's index.
@@ -153,6 +154,12 @@ func Routing(spec *spatev1.TrafficGeneratorSpec, replica int) *enginev1.Routing 
 var families = map[spatev1.RouteFamily]enginev1.AddressFamily{
 	spatev1.FamilyIPv4Unicast: enginev1.AddressFamily_ADDRESS_FAMILY_IPV4,
 	spatev1.FamilyIPv6Unicast: enginev1.AddressFamily_ADDRESS_FAMILY_IPV6,
+}
+
+// FamilyOf returns a family of routes as a plan has it; false if there is no such family.
+func FamilyOf(family spatev1.RouteFamily) (of enginev1.AddressFamily, known bool) {
+	of, known = families[family]
+	return of, known
 }
 
 // FamiliesOf returns the families of a session's routes: by default that of its neighbor.

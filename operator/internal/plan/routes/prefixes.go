@@ -13,11 +13,13 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// prefixes are those of a set: a list, or count of one length at equal distances.
+// prefixes are those of a set: a list, count of one length at equal distances, or at most count of a file that only engines read.
 type prefixes struct {
 	list        []netip.Prefix
 	first       netip.Prefix
 	count, step int64
+	// ofFile is the family of a file's prefixes; 0 if they are of none.
+	ofFile enginev1.AddressFamily
 }
 
 // read returns the prefixes of a set of a plan.
@@ -25,6 +27,9 @@ func read(of *enginev1.Prefixes) (prefixes, error) {
 	if r := of.GetRange(); r != nil {
 		first, err := parse(r.First)
 		return prefixes{first: first, count: int64(r.Count), step: int64(max(r.Step, 1))}, err
+	}
+	if file := of.GetMrt(); file != nil {
+		return prefixes{count: int64(file.Most), ofFile: file.Family}, nil
 	}
 	p := prefixes{}
 	for _, text := range of.GetList() {
@@ -59,10 +64,18 @@ func (p prefixes) total() int64 {
 
 // is4 reports whether they are of IPv4.
 func (p prefixes) is4() bool {
-	if p.list != nil {
+	switch {
+	case p.unknown():
+		return p.ofFile == enginev1.AddressFamily_ADDRESS_FAMILY_IPV4
+	case p.list != nil:
 		return p.list[0].Addr().Is4()
 	}
 	return p.first.Addr().Is4()
+}
+
+// unknown reports whether only engines know them: those of a file are compared with others when engines read it.
+func (p prefixes) unknown() bool {
+	return p.ofFile != enginev1.AddressFamily_ADDRESS_FAMILY_UNSPECIFIED
 }
 
 // alike reports whether two prefixes have one family and one length.
@@ -111,7 +124,7 @@ func (p prefixes) has(prefix netip.Prefix) bool {
 	return rest.Sign() == 0 && n.Sign() >= 0 && n.Cmp(big.NewInt(p.count)) < 0
 }
 
-// within returns the first prefix that lies in a network.
+// within returns the first known prefix that lies in a network.
 func (p prefixes) within(network netip.Prefix) (netip.Prefix, bool) {
 	inside := func(prefix netip.Prefix) bool {
 		return prefix.Bits() >= network.Bits() && network.Contains(prefix.Addr())
@@ -121,7 +134,7 @@ func (p prefixes) within(network netip.Prefix) (netip.Prefix, bool) {
 			return prefix, true
 		}
 	}
-	if p.list != nil || p.first.Addr().BitLen() != network.Addr().BitLen() || p.first.Bits() < network.Bits() {
+	if p.unknown() || p.list != nil || p.first.Addr().BitLen() != network.Addr().BitLen() || p.first.Bits() < network.Bits() {
 		return netip.Prefix{}, false
 	}
 	lowest := new(big.Int).Lsh(number(network.Masked()), uint(p.first.Bits()-network.Bits()))
@@ -133,9 +146,11 @@ func (p prefixes) within(network netip.Prefix) (netip.Prefix, bool) {
 	return found, ok && n.Cmp(big.NewInt(p.count)) < 0 && inside(found)
 }
 
-// common returns a prefix that two sets have.
+// common returns a prefix that two sets are known to have.
 func (p prefixes) common(other prefixes) (netip.Prefix, bool) {
 	switch {
+	case p.unknown() || other.unknown():
+		return netip.Prefix{}, false
 	case p.list == nil && other.list == nil:
 		return p.commonOfRanges(other)
 	case p.list == nil:

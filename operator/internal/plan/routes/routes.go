@@ -4,9 +4,11 @@
 package routes
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 	"net/netip"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +18,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/data"
 	"spate.dev/operator/internal/plan/ports"
 	"spate.dev/operator/internal/plan/problem"
 )
@@ -139,24 +142,31 @@ func (c checker) set(s *spatev1.RouteSet, at *field.Path) (*enginev1.RouteSet, *
 
 // prefixes reads those of a set; the second is nil if they are wrong.
 func (c checker) prefixes(p *spatev1.RoutePrefixes, at *field.Path) (*enginev1.Prefixes, *prefixes) {
-	before := len(*c.Problems)
-	if !c.ExactlyOne(at, "range and list", p.Range != nil, len(p.List) > 0) {
+	switch {
+	case !c.ExactlyOne(at, "range, list and mrt", p.Range != nil, len(p.List) > 0, p.MRT != nil):
 		return nil, nil
+	case p.Range != nil:
+		return c.ofRange(p.Range, at.Child("range"))
+	case p.MRT != nil:
+		return c.ofFile(p.MRT, at.Child("mrt"))
 	}
-	made := &enginev1.Prefixes{}
-	if p.Range == nil {
-		list := c.list(p.List, at.Child("list"))
-		for _, prefix := range list.list {
-			made.List = append(made.List, prefix.String())
-		}
-		if len(*c.Problems) > before {
-			return made, nil
-		}
-		return made, &list
+	made, before := &enginev1.Prefixes{}, len(*c.Problems)
+	list := c.list(p.List, at.Child("list"))
+	for _, prefix := range list.list {
+		made.List = append(made.List, prefix.String())
 	}
-	own, at := prefixes{count: p.Range.Count, step: max(p.Range.Step, 1)}, at.Child("range")
+	if len(*c.Problems) > before {
+		return made, nil
+	}
+	return made, &list
+}
+
+// ofRange reads prefixes of one length.
+func (c checker) ofRange(r *spatev1.PrefixRange, at *field.Path) (*enginev1.Prefixes, *prefixes) {
+	made, before := &enginev1.Prefixes{}, len(*c.Problems)
+	own := prefixes{count: r.Count, step: max(r.Step, 1)}
 	var err error
-	if own.first, err = parse(string(p.Range.First)); err != nil {
+	if own.first, err = parse(string(r.First)); err != nil {
 		c.invalid(at.Child("first"), "%v", err)
 	}
 	c.Bounded(own.count, 1, maxPrefixes, at.Child("count"))
@@ -170,6 +180,22 @@ func (c checker) prefixes(p *spatev1.RoutePrefixes, at *field.Path) (*enginev1.P
 	}
 	made.Range = &enginev1.PrefixRange{First: own.first.String(), Count: uint32(own.count), Step: uint32(own.step)}
 	return made, &own
+}
+
+// ofFile names the file whose prefixes engines read.
+func (c checker) ofFile(file *spatev1.MRTFile, at *field.Path) (*enginev1.Prefixes, *prefixes) {
+	before := len(*c.Problems)
+	*c.Problems = append(*c.Problems, data.CheckVolume(&file.Volume, at.Child("volume"), c.generator)...)
+	c.Bounded(file.Most, 1, maxPrefixes, at.Child("most"))
+	family, known := ports.FamilyOf(cmp.Or(file.Family, spatev1.FamilyIPv4Unicast))
+	if !known {
+		c.invalid(at.Child("family"), "%q: must be IPv4Unicast or IPv6Unicast", file.Family)
+	}
+	made := &enginev1.Prefixes{Mrt: &enginev1.MrtFile{Path: path.Join(data.VolumesDir, string(file.Volume.Name), file.Volume.Path), Family: family, Most: uint32(file.Most)}}
+	if len(*c.Problems) > before {
+		return made, nil
+	}
+	return made, &prefixes{count: file.Most, ofFile: family}
 }
 
 // list reads prefixes that are written one by one.

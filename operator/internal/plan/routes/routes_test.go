@@ -94,6 +94,39 @@ func TestSetsBecomeThoseOfAPlan(t *testing.T) {
 	}
 }
 
+func TestPrefixesOfAFileAreReadByEngines(t *testing.T) {
+	g := lab()
+	g.Spec.Volumes = []spatev1.GeneratorVolume{{Name: "tables"}}
+	set := func(file spatev1.MRTFile) *spatev1.RunRouting {
+		return &spatev1.RunRouting{Advertise: []spatev1.RouteSet{customers(), {Name: "table", Port: "east", Sessions: []spatev1.SessionName{"dut"}, Prefixes: spatev1.RoutePrefixes{MRT: &file}}}}
+	}
+	file := spatev1.VolumeFile{Name: "tables", Path: "2026/rib"}
+	sets, _, problems := Resolve(set(spatev1.MRTFile{Volume: file, Family: spatev1.FamilyIPv6Unicast, Most: 200_000}), g, field.NewPath("spec", "routing"))
+	want := &enginev1.MrtFile{Path: "/var/lib/spate/volumes/tables/2026/rib", Family: enginev1.AddressFamily_ADDRESS_FAMILY_IPV6, Most: 200_000}
+	if len(problems) > 0 || !proto.Equal(sets[1].Prefixes.Mrt, want) {
+		t.Errorf("got %v, %s", sets, problems.Message())
+	}
+	if prefix := Common(sets[0], sets[1]); prefix != "" {
+		t.Errorf("%s is in the set and in a file that was not read", prefix)
+	}
+	const at = "spec.routing.advertise[1]."
+	for message, file := range map[string]spatev1.MRTFile{
+		at + `prefixes.mrt.volume.name: "captures" is no volume of generator lab`: {Volume: spatev1.VolumeFile{Name: "captures", Path: "rib"}, Most: 1},
+		at + "prefixes.mrt.most: ": {Volume: file, Most: 10_000_001},
+		at + `prefixes.mrt.family: "VPN": must be IPv4Unicast or IPv6Unicast`:                                       {Volume: file, Family: "VPN", Most: 1},
+		"spec.routing.advertise: 1001000 routes need about 303Mi of memory of the container routing, which has 128": {Volume: file, Most: 1_000_000},
+	} {
+		if _, _, problems := Resolve(set(file), g, field.NewPath("spec", "routing")); len(problems) != 1 || !strings.HasPrefix(problems.Message(), message) {
+			t.Errorf("got %s, want %s", problems.Message(), message)
+		}
+	}
+	six := set(spatev1.MRTFile{Volume: file, Family: spatev1.FamilyIPv6Unicast, Most: 1})
+	six.Advertise[1].Sessions[0] = "internal"
+	if _, _, problems := Resolve(six, g, field.NewPath("spec", "routing")); !strings.HasPrefix(problems.Message(), at+"sessions[0]: session internal has no IPv6 routes") {
+		t.Errorf("got %s", problems.Message())
+	}
+}
+
 func TestSetsThatCannotBeAdvertisedAreRefusedWithTheirField(t *testing.T) {
 	const first, prefixes = "spec.routing.advertise[0].", "spec.routing.advertise[0].prefixes"
 	for name, c := range map[string]struct {
@@ -115,7 +148,9 @@ func TestSetsThatCannotBeAdvertisedAreRefusedWithTheirField(t *testing.T) {
 			first + `sessions[1]: "dud" is no session of port east; it has dut, internal, core, old`},
 		"a session of BFD": {func(s *spatev1.RouteSet, _ *spatev1.RunRouting, _ *spatev1.TrafficGenerator) { s.Sessions[1] = "alive" },
 			first + `sessions[1]: "alive" is a session of BFD, which has no routes; name one of BGP, OSPF or RIP`},
-		"a session twice": {func(s *spatev1.RouteSet, _ *spatev1.RunRouting, _ *spatev1.TrafficGenerator) { s.Sessions[0] = "internal" },
+		"a session twice": {func(s *spatev1.RouteSet, _ *spatev1.RunRouting, _ *spatev1.TrafficGenerator) {
+			s.Sessions[0] = "internal"
+		},
 			first + `sessions[1]: "internal" is there twice`},
 		"a family that a session does not have": {func(_ *spatev1.RouteSet, r *spatev1.RunRouting, _ *spatev1.TrafficGenerator) {
 			r.Advertise[1].Sessions = []spatev1.SessionName{"dut", "internal"}
