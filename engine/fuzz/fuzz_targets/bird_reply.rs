@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Any bytes as what BIRD's control socket says: replies are read without a panic, the same in one piece and in two, and so are the
-//! protocols and neighbors in them.
+//! protocols, neighbors and routes in them.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use spate_routing::{
-    Bgp, Decoder, Family, History, Observation, Reply, ReplyError, Router, bfd_sessions, ospf_neighbors, protocols,
-    rip_neighbors, sessions,
+    Bgp, Decoder, Family, History, LearnedRoutes, Observation, Reply, ReplyError, Router, bfd_sessions, ospf_neighbors,
+    protocols, rip_neighbors, sessions,
 };
 
 fuzz_target!(|given: (u16, &[u8])| {
@@ -28,6 +28,9 @@ fuzz_target!(|given: (u16, &[u8])| {
         let sessions = sessions(&routers, &seen);
         assert_eq!(sessions.len(), 1);
         history.note(&sessions);
+        let mut learned = LearnedRoutes::of("east");
+        let routes = reply.lines.iter().filter(|line| learned.push(line).is_some()).count();
+        assert!(routes + usize::from(learned.end().is_some()) <= reply.lines.len());
     }
 });
 

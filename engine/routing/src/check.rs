@@ -300,9 +300,9 @@ fn reserved_as(asn: u32) -> Option<String> {
     }
 }
 
-/// What is wrong with the routes of a pod's routers; `routes[n]` is the nth set. No prefix may lie in a network of `reserved`, such as the
-/// pod's own addresses.
-pub fn check_routes(routes: &[RouteSet], routers: &[Router], reserved: &[Net]) -> Vec<Violation> {
+/// What is wrong with the routes of a run; `routes[n]` is the nth set. `others` are those of other runs on the same routers. No prefix may
+/// lie in a network of `reserved`, such as the pod's own addresses.
+pub fn check_routes(routes: &[RouteSet], others: &[RouteSet], routers: &[Router], reserved: &[Net]) -> Vec<Violation> {
     let mut wrong = Violations::default();
     let mut names = HashSet::new();
     // Only what is right in itself is compared with others.
@@ -336,15 +336,19 @@ pub fn check_routes(routes: &[RouteSet], routers: &[Router], reserved: &[Net]) -
                 break;
             }
         }
-        let others = compared.entry(&set.port).or_default();
-        if let Some((other, prefix)) =
-            others.iter().find_map(|other| Some((other, other.prefixes.common(&set.prefixes)?)))
+        let of_port = compared.entry(&set.port).or_default();
+        let of_others = others.iter().filter(|other| other.port == set.port).map(|other| (other, " of another run"));
+        let mut all = of_port.iter().map(|other| (*other, "")).chain(of_others);
+        if let Some((other, of, prefix)) =
+            all.find_map(|(other, of)| Some((other, of, other.prefixes.common(&set.prefixes)?)))
         {
-            let problem =
-                format!("{prefix} is in set {:?} of the port, too; a router has one route to each prefix", other.name);
+            let problem = format!(
+                "{prefix} is in set {:?} of the port{of}, too; a router has one route to each prefix",
+                other.name
+            );
             wrong.add(format!("{field}.prefixes"), problem);
         }
-        others.push(set);
+        of_port.push(set);
     }
     wrong.0
 }

@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     Attributes, Bfd, BfdTimers, Bgp, Family, Learn, LinkType, NextHop, Origin, Ospf, OspfVersion, Rip, RipVersion,
-    RouteSet, Router, Secret, Share,
+    RouteSet, Router, Secret,
 };
 
 /// BFD's name in BIRD; there is one for all ports.
@@ -23,10 +23,8 @@ pub(crate) const BFD: &str = "bfd:all";
 pub struct Configuration<'a> {
     /// The routers of the pod, in which [`crate::check()`] found nothing.
     pub routers: &'a [Router],
-    /// Their routes, in which [`crate::check_routes`] found nothing.
+    /// Their routes, in which [`crate::check_routes`] found nothing. Those of ports that are no routers any more are left out.
     pub routes: &'a [RouteSet],
-    /// The pod's share of each set.
-    pub share: Share,
 }
 
 /// What a session exchanges with a table of its port.
@@ -70,11 +68,12 @@ pub(crate) fn rip_name(port: &str, session: &str) -> String {
 }
 
 /// The name in BIRD of a set of routes.
-pub(crate) fn routes_name(set: &str) -> String {
-    format!("routes:{set}")
+pub(crate) fn routes_name(run: u32, set: &str) -> String {
+    format!("routes:{run}:{set}")
 }
 
-fn table(port: &str, family: Family) -> String {
+/// The table of a port's routes.
+pub(crate) fn table(port: &str, family: Family) -> String {
     match family {
         Family::V4 => format!("4:{port}"),
         Family::V6 => format!("6:{port}"),
@@ -135,7 +134,8 @@ impl Configuration<'_> {
     /// All but the text that routers have themselves.
     fn write_own(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "log stderr {{ info, remote, warning, error, auth, fatal, bug }};")?;
-        writeln!(f, "timeformat protocol iso long ms;")?;
+        // Seconds since 1970, with milliseconds.
+        writeln!(f, "timeformat protocol \"%s.%3f\";")?;
         // Each session names its own; without a default BIRD would look for one on the pod's interfaces.
         writeln!(f, "router id {};", self.routers.iter().find_map(Router::id).unwrap_or([127, 0, 0, 1].into()))?;
         writeln!(f, "protocol device 'device:all' {{ scan time 10; }}")?;
@@ -154,7 +154,8 @@ impl Configuration<'_> {
                 self.write_rip(f, router, session)?;
             }
         }
-        for set in self.routes {
+        let is_possible = |set: &&RouteSet| self.routers.iter().any(|router| router.port == set.port);
+        for set in self.routes.iter().filter(is_possible) {
             self.write_routes(f, set)?;
         }
         Ok(())
@@ -185,13 +186,7 @@ impl Configuration<'_> {
     fn write_bgp(&self, f: &mut fmt::Formatter<'_>, router: &Router, session: &Bgp) -> fmt::Result {
         writeln!(f, "protocol bgp '{}' {{", bgp_name(&router.port, &session.name))?;
         write_router_id(f, router)?;
-        let own = match session.multihop {
-            None => router.address_towards(session.neighbor),
-            Some(_) => {
-                router.address_towards(session.neighbor).or_else(|| router.address(Family::of(session.neighbor)))
-            }
-        };
-        match own {
+        match router.source(session) {
             Some(own) => writeln!(f, "  local {own} as {};", session.local_as)?,
             None => writeln!(f, "  local as {};", session.local_as)?,
         }
@@ -276,13 +271,9 @@ impl Configuration<'_> {
             Learn::None => writeln!(f, "    import none;")?,
         }
         writeln!(f, "    export filter {{")?;
-        let is_of = |set: &&RouteSet| {
-            set.port == router.port
-                && set.prefixes.family() == Some(family)
-                && set.sessions.iter().any(|name| name == session)
-        };
+        let is_of = |set: &&RouteSet| set.prefixes.family() == Some(family) && set.is_of(&router.port, session);
         for set in self.routes.iter().filter(is_of) {
-            writeln!(f, "      if proto = \"{}\" then {{", routes_name(&set.name))?;
+            writeln!(f, "      if proto = \"{}\" then {{", routes_name(set.run, &set.name))?;
             (channel.attributes)(f, &set.attributes)?;
             writeln!(f, "        accept;\n      }}")?;
         }
@@ -291,12 +282,12 @@ impl Configuration<'_> {
 
     fn write_routes(&self, f: &mut fmt::Formatter<'_>, set: &RouteSet) -> fmt::Result {
         let Some(family) = set.prefixes.family() else { return Ok(()) };
-        writeln!(f, "protocol static '{}' {{", routes_name(&set.name))?;
+        writeln!(f, "protocol static '{}' {{", routes_name(set.run, &set.name))?;
         if !set.advertised {
             writeln!(f, "  disabled yes;")?;
         }
         writeln!(f, "  {} {{ table '{}'; }};", keyword(family), table(&set.port, family))?;
-        for net in set.prefixes.share(self.share) {
+        for net in set.prefixes.share(set.share) {
             writeln!(f, "route {net} blackhole;")?;
         }
         writeln!(f, "}}")

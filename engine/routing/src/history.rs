@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sessions over time: how often each fell, and all that it sent and received, though BIRD counts from the start of each session.
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use crate::{Session, SessionKind};
+
+/// How far two reports of one time may be apart: BIRD measures by a clock from which it computes the time of day, and reads the two one after
+/// the other, with what it does in between.
+const CLOCK_ERROR: Duration = Duration::from_millis(500);
 
 /// What became of sessions from one observation to the next.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +28,7 @@ pub struct Totals {
 #[derive(Clone, Debug, Default)]
 struct Past {
     up: bool,
-    since: Option<String>,
+    since: Option<Duration>,
     /// As BIRD counted last.
     received: u64,
     sent: u64,
@@ -54,12 +58,20 @@ impl History {
 impl Past {
     fn note(&mut self, session: &Session) {
         // Between two observations it may have fallen and risen again: BIRD has another time then.
-        let fell = self.up && (!session.up || session.since != self.since);
+        let fell = self.up && (!session.up || !is_same_time(session.since, self.since));
         self.totals.flaps += u64::from(fell);
         self.totals.updates_received += since(self.received, session.updates_received);
         self.totals.updates_sent += since(self.sent, session.updates_sent);
         (self.up, self.received, self.sent) = (session.up, session.updates_received, session.updates_sent);
-        self.since.clone_from(&session.since);
+        self.since = session.since;
+    }
+}
+
+/// Whether BIRD reported one time twice.
+pub(crate) fn is_same_time(one: Option<Duration>, other: Option<Duration>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one.abs_diff(other) < CLOCK_ERROR,
+        (one, other) => one == other,
     }
 }
 
@@ -72,14 +84,14 @@ fn since(before: u64, now: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn session(up: bool, since: &str, sent: u64) -> Session {
+    fn session(up: bool, since_ms: u64, sent: u64) -> Session {
         Session {
             port: "east".into(),
             name: "dut".into(),
             kind: SessionKind::Bgp,
             up,
             state: String::new(),
-            since: Some(since.into()),
+            since: Some(Duration::from_millis(since_ms)),
             last_error: None,
             received: 0,
             sent: 0,
@@ -92,15 +104,23 @@ mod tests {
     fn a_session_that_fell_between_two_observations_flapped() {
         let mut history = History::default();
         let mut flaps = Vec::new();
-        for (up, since) in
-            [(false, "1"), (true, "2"), (true, "2"), (false, "3"), (false, "4"), (true, "5"), (true, "7")]
-        {
-            history.note(&[session(up, since, 0)]);
-            flaps.push(history.totals(&session(up, since, 0)).flaps);
+        for (up, since_ms) in [
+            (false, 1000),
+            (true, 2000),
+            // The same time, by a BIRD that is busy.
+            (true, 2003),
+            (true, 2001),
+            (false, 3000),
+            (false, 4000),
+            (true, 5000),
+            (true, 7000),
+        ] {
+            history.note(&[session(up, since_ms, 0)]);
+            flaps.push(history.totals(&session(up, since_ms, 0)).flaps);
         }
-        assert_eq!(flaps, [0, 0, 0, 1, 1, 1, 2]);
+        assert_eq!(flaps, [0, 0, 0, 0, 1, 1, 1, 2]);
         history.note(&[]);
-        assert_eq!(history.totals(&session(true, "7", 0)), Totals::default());
+        assert_eq!(history.totals(&session(true, 7000, 0)), Totals::default());
     }
 
     #[test]
@@ -108,8 +128,8 @@ mod tests {
         let mut history = History::default();
         let mut sent = Vec::new();
         for now in [0, 10, 15, 4, 4, 5] {
-            history.note(&[session(true, "1", now)]);
-            sent.push(history.totals(&session(true, "1", now)).updates_sent);
+            history.note(&[session(true, 1000, now)]);
+            sent.push(history.totals(&session(true, 1000, now)).updates_sent);
         }
         assert_eq!(sent, [0, 10, 15, 19, 19, 20]);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The prefixes of a set of routes, one after another, however many they are; and the share of a pod.
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use num_integer::Integer;
 
@@ -15,7 +15,7 @@ pub enum Prefixes {
     /// At equal distances.
     Range(Range),
     /// Each by itself.
-    List(Vec<Net>),
+    List(Arc<[Net]>),
 }
 
 /// Prefixes of one length: prefix n is n times `step` prefixes behind the first.
@@ -144,6 +144,11 @@ impl Prefixes {
     /// The family of all of them; none if there are none.
     pub fn family(&self) -> Option<Family> {
         self.get(0).map(|net| net.family())
+    }
+
+    /// How many a pod advertises.
+    pub fn count_of(&self, share: Share) -> u64 {
+        self.count().saturating_sub(share.index.into()).div_ceil(share.pods.into())
     }
 
     /// Those that a pod advertises.
@@ -279,6 +284,10 @@ mod tests {
         let pods = 3;
         let shares: Vec<Vec<Net>> = (0..pods).map(|pod| all.share(Share::new(pod, pods).unwrap()).collect()).collect();
         assert_eq!(shares.iter().map(Vec::len).collect::<Vec<_>>(), [333_334, 333_333, 333_333]);
+        let counted = (0..pods).map(|pod| all.count_of(Share::new(pod, pods).unwrap()));
+        assert_eq!(counted.collect::<Vec<_>>(), [333_334, 333_333, 333_333]);
+        let two = Prefixes::Range(range("20.0.0.0/24", 2, 1));
+        assert_eq!((0..4).map(|pod| two.count_of(Share::new(pod, 4).unwrap())).collect::<Vec<_>>(), [1, 1, 0, 0]);
         for (n, prefix) in all.share(Share::ALL).enumerate() {
             assert_eq!(shares[n % 3][n / 3], prefix);
         }
@@ -362,7 +371,7 @@ mod tests {
             let (one, other) = (range(one), range(other));
             let (one, other) = (Prefixes::Range(one), Prefixes::Range(other));
             let list = |prefixes: &Prefixes| Prefixes::List(prefixes.share(Share::ALL).collect());
-            let expected = one.share(Share::ALL).find(|net| list(&other).common(&Prefixes::List(vec![*net])).is_some());
+            let expected = one.share(Share::ALL).find(|net| list(&other).common(&Prefixes::List([*net].into())).is_some());
             prop_assert_eq!(one.common(&other), expected);
             prop_assert_eq!(other.common(&one), expected);
             prop_assert_eq!(one.common(&list(&other)).is_some(), expected.is_some());

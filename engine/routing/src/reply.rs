@@ -59,16 +59,20 @@ pub struct Decoder {
     /// Bytes of lines that were not read yet, of which the first `read` were.
     bytes: Vec<u8>,
     read: usize,
+    /// Code of the line before, in the same reply.
+    before: Option<u16>,
     lines: Vec<Line>,
     /// Bytes of `lines`.
     len: usize,
 }
 
-/// What a line is.
-enum Kind {
+/// A line of a reply, and whether others follow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Others follow.
     More(Line),
+    /// It is the last one.
     Last(Line),
-    Aside,
 }
 
 impl Decoder {
@@ -83,41 +87,56 @@ impl Decoder {
     /// # Errors
     /// If what came is none.
     pub fn reply(&mut self) -> Result<Option<Reply>, ReplyError> {
-        loop {
-            let left = &self.bytes[self.read..];
-            let Some(len) = left.iter().take(MAX_LINE_BYTES + 1).position(|byte| *byte == b'\n') else {
-                return if left.len() > MAX_LINE_BYTES { Err(ReplyError::Line) } else { Ok(None) };
-            };
-            let line = String::from_utf8_lossy(&left[..len]);
-            let kind = parse(&line, self.lines.last().map(|line| line.code))?;
-            self.read += len + 1;
-            match kind {
-                Kind::Aside => {}
-                Kind::More(line) => {
+        while let Some(entry) = self.entry()? {
+            match entry {
+                Entry::More(line) => {
                     self.len += line.text.len();
                     if self.len > MAX_REPLY_BYTES {
                         return Err(ReplyError::Length);
                     }
                     self.lines.push(line);
                 }
-                Kind::Last(last) => {
+                Entry::Last(last) => {
                     self.len = 0;
                     return Ok(Some(Reply { lines: mem::take(&mut self.lines), last }));
                 }
             }
         }
+        Ok(None)
+    }
+
+    /// The next line of a reply that may be longer than fits in memory, as soon as the line is there.
+    ///
+    /// # Errors
+    /// If what came is none.
+    pub fn entry(&mut self) -> Result<Option<Entry>, ReplyError> {
+        loop {
+            let left = &self.bytes[self.read..];
+            let Some(len) = left.iter().take(MAX_LINE_BYTES + 1).position(|byte| *byte == b'\n') else {
+                return if left.len() > MAX_LINE_BYTES { Err(ReplyError::Line) } else { Ok(None) };
+            };
+            let line = String::from_utf8_lossy(&left[..len]);
+            let entry = parse(&line, self.before)?;
+            self.read += len + 1;
+            match &entry {
+                None => continue,
+                Some(Entry::More(line)) => self.before = Some(line.code),
+                Some(Entry::Last(_)) => self.before = None,
+            }
+            return Ok(entry);
+        }
     }
 }
 
-/// A line without its newline; `before` is the code of the line before it.
-fn parse(line: &str, before: Option<u16>) -> Result<Kind, ReplyError> {
+/// A line without its newline, none if it belongs to no reply; `before` is the code of the line before it.
+fn parse(line: &str, before: Option<u16>) -> Result<Option<Entry>, ReplyError> {
     let wrong = || ReplyError::Form(line.chars().take(80).collect());
     if line.starts_with('+') {
-        return Ok(Kind::Aside);
+        return Ok(None);
     }
     if let Some(text) = line.strip_prefix(' ') {
         let code = before.ok_or_else(wrong)?;
-        return Ok(Kind::More(Line { code, text: text.to_owned() }));
+        return Ok(Some(Entry::More(Line { code, text: text.to_owned() })));
     }
     let (code, rest) = line.split_at_checked(4).ok_or_else(wrong)?;
     if !code.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -125,8 +144,8 @@ fn parse(line: &str, before: Option<u16>) -> Result<Kind, ReplyError> {
     }
     let code = code.parse().map_err(|_| wrong())?;
     match (rest.strip_prefix('-'), rest.strip_prefix(' ')) {
-        (Some(text), _) => Ok(Kind::More(Line { code, text: text.to_owned() })),
-        (None, Some(text)) => Ok(Kind::Last(Line { code, text: text.to_owned() })),
+        (Some(text), _) => Ok(Some(Entry::More(Line { code, text: text.to_owned() }))),
+        (None, Some(text)) => Ok(Some(Entry::Last(Line { code, text: text.to_owned() }))),
         (None, None) => Err(wrong()),
     }
 }

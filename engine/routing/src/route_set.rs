@@ -2,19 +2,23 @@
 //! Routes that are advertised together: their prefixes, by which sessions, and with which attributes.
 use std::{fmt, net::IpAddr, str::FromStr};
 
-use crate::Prefixes;
+use crate::{Prefixes, Share};
 
 /// Routes that are advertised, and withdrawn, together.
 #[derive(Clone, Debug)]
 pub struct RouteSet {
-    /// Its name, which no other set has.
+    /// Its name, which no other set of its run has.
     pub name: String,
+    /// The run that it is of: a number that no run had before, since BIRD takes a set of the same name for the one that it has.
+    pub run: u32,
     /// The port that advertises them.
     pub port: String,
     /// The sessions of that port by which they are advertised: of BGP, OSPF or RIP.
     pub sessions: Vec<String>,
     /// The prefixes.
     pub prefixes: Prefixes,
+    /// Those of them that this pod advertises.
+    pub share: Share,
     /// What is said of all of them.
     pub attributes: Attributes,
     /// They are advertised from the start; else when they are enabled.
@@ -70,6 +74,18 @@ pub enum NextHop {
     Own,
     /// Another station's.
     Address(IpAddr),
+}
+
+impl RouteSet {
+    /// Routes that the pod has of it.
+    pub fn count(&self) -> u64 {
+        self.prefixes.count_of(self.share)
+    }
+
+    /// Whether a session advertises it.
+    pub(crate) fn is_of(&self, port: &str, session: &str) -> bool {
+        self.port == port && self.sessions.iter().any(|name| name == session)
+    }
 }
 
 /// Why a text is no community.

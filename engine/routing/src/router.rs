@@ -226,6 +226,17 @@ impl Router {
         self.addresses.iter().find(|prefix| prefix.contains(neighbor)).map(|prefix| prefix.address)
     }
 
+    /// The address from which it speaks with a neighbor.
+    pub fn source(&self, session: &Bgp) -> Option<IpAddr> {
+        let on_link = self.address_towards(session.neighbor);
+        on_link.or_else(|| session.multihop.and_then(|_| self.address(Family::of(session.neighbor))))
+    }
+
+    /// Whether it has a session of this name that can advertise routes.
+    pub fn has_advertiser(&self, session: &str) -> bool {
+        self.advertisers().any(|(name, _)| name == session)
+    }
+
     /// The names of its sessions that can advertise routes, and of which families.
     pub(crate) fn advertisers(&self) -> impl Iterator<Item = (&str, Vec<Family>)> {
         let bgp = self.bgp.iter().map(|session| (session.name.as_str(), session.families.clone()));

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The sessions that are configured, with what BIRD says of each.
+use std::time::Duration;
+
 use crate::{
     BfdSession, OspfNeighbor, Protocol, RipNeighbor, Router, State,
     configuration::{BFD, bgp_name, ospf_name, rip_name},
@@ -44,8 +46,8 @@ pub struct Session {
     pub up: bool,
     /// The protocol's own word for its state.
     pub state: String,
-    /// When that changed, as BIRD writes it; of OSPF and RIP it is not known.
-    pub since: Option<String>,
+    /// When that changed, since 1970 by BIRD's clock; of OSPF and RIP it is not known.
+    pub since: Option<Duration>,
     /// Why BGP's last session ended or could not begin.
     pub last_error: Option<String>,
     /// Routes that neighbors have sent and not withdrawn; of sessions that do not learn, 0.
@@ -87,7 +89,7 @@ fn of_router(router: &Router, seen: &Observation) -> Vec<Session> {
             session.state = protocol.bgp_state.clone().unwrap_or(session.state);
             session.up = protocol.state == State::Up;
             session.last_error.clone_from(&protocol.last_error);
-            session.since = Some(protocol.since.clone());
+            session.since = time(&protocol.since);
         }
         session
     });
@@ -117,15 +119,21 @@ fn of_router(router: &Router, seen: &Observation) -> Vec<Session> {
         if let Some(found) = seen.bfd.iter().find(on_link) {
             session.state.clone_from(&found.state);
             session.up = found.state == "Up";
-            session.since = Some(found.since.clone());
+            session.since = time(&found.since);
         }
         session
     });
     bgp.chain(ospf).chain(rip).chain(bfd).collect()
 }
 
+/// A time as the configuration has BIRD write it, in seconds since 1970 with milliseconds.
+fn time(text: &str) -> Option<Duration> {
+    let (seconds, millis) = text.split_once('.').filter(|(_, millis)| millis.len() == 3)?;
+    Some(Duration::from_secs(seconds.parse().ok()?) + Duration::from_millis(millis.parse().ok()?))
+}
+
 /// The name of a session in BIRD.
-fn name_of(kind: SessionKind, port: &str, session: &str) -> String {
+pub(crate) fn name_of(kind: SessionKind, port: &str, session: &str) -> String {
     match kind {
         SessionKind::Bgp => bgp_name(port, session),
         SessionKind::Ospf => ospf_name(port, session),
@@ -214,6 +222,15 @@ mod tests {
         };
         let west = Router::new("west", "rt-west", ["10.98.0.1/24".parse().unwrap()]);
         [east, west.with_bgp([bgp("other", "10.98.0.2"), bgp("new", "10.98.0.3")])]
+    }
+
+    #[test]
+    fn times_are_those_that_the_configuration_has_bird_write() {
+        assert_eq!(time("1795916633.503"), Some(Duration::from_millis(1_795_916_633_503)));
+        for other in ["2026-11-28 10:11:12.345", "1795916633", "1795916633.5", "", ".", "x.503"] {
+            assert_eq!(time(other), None, "{other}");
+        }
+        assert!(time("18446744073709551615.999").is_some());
     }
 
     #[test]

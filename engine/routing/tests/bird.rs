@@ -30,7 +30,7 @@ fn refusal(text: &str) -> Option<String> {
 
 fn text(routers: &[Router], routes: &[RouteSet]) -> String {
     let mut text = String::new();
-    write!(text, "{}", Configuration { routers, routes, share: Share::ALL }).unwrap();
+    write!(text, "{}", Configuration { routers, routes }).unwrap();
     text
 }
 
@@ -93,9 +93,11 @@ fn east() -> Router {
 fn set(name: &str, sessions: &[&str], first: &str) -> RouteSet {
     RouteSet {
         name: name.into(),
+        run: u32::MAX,
         port: "east".into(),
         sessions: sessions.iter().map(ToString::to_string).collect(),
         prefixes: Prefixes::Range(Range { first: first.parse().unwrap(), count: 100, step: 3 }),
+        share: Share::ALL,
         attributes: Attributes::default(),
         advertised: true,
     }
@@ -121,7 +123,7 @@ fn sessions_of_all_kinds_and_routes_with_all_attributes_are_accepted() {
         next_hop: NextHop::Address("10.99.0.77".parse().unwrap()),
         metric: Some(7),
     };
-    let list = Prefixes::List(vec!["2001:db8:1::/48".parse().unwrap(), "::/0".parse().unwrap()]);
+    let list = Prefixes::List(["2001:db8:1::/48", "::/0"].map(|text| text.parse().unwrap()).into());
     let routes = [
         RouteSet { attributes, ..set("customers", &["dut", "v6", "far", "core", "old"], "20.0.0.0/24") },
         RouteSet { prefixes: list, advertised: false, ..set("six", &["dut", "core6", "old6"], "2001:db8:1::/48") },
@@ -131,7 +133,7 @@ fn sessions_of_all_kinds_and_routes_with_all_attributes_are_accepted() {
             ..set(&long[..40], &[&long[..40]], "2001:db8:1::/48")
         },
     ];
-    assert_eq!(check_routes(&routes, &routers, &["10.244.0.0/16".parse().unwrap()]), []);
+    assert_eq!(check_routes(&routes, &[], &routers, &["10.244.0.0/16".parse().unwrap()]), []);
     assert_eq!(refusal(&text(&routers, &routes)), None);
 }
 
@@ -146,7 +148,7 @@ fn extra_text_that_bird_refuses_is_refused_with_its_line() {
     let line = 1 + text.lines().position(|line| line.contains("1.2.3.4/99")).unwrap();
     let refusal = refusal(&text).unwrap();
     assert!(refusal.contains(&format!(".conf:{line}:")), "{refusal}");
-    let configuration = Configuration { routers: &routers, routes: &[], share: Share::ALL };
+    let configuration = Configuration { routers: &routers, routes: &[] };
     assert_eq!((configuration.line_of_extra(line), configuration.line_of_extra(line - 2)), (Some((0, 2)), None));
     assert_eq!(configuration.line_of_extra(line + 9), Some((0, 11)));
 }
@@ -280,9 +282,11 @@ prop_compose! {
         };
         RouteSet {
             name,
+            run: 1,
             port: "east".into(),
             sessions: sessions.into_iter().map(Into::into).collect(),
             prefixes: Prefixes::Range(Range { first: Net::from_number(family, length, 1).unwrap(), count, step }),
+            share: Share::ALL,
             attributes,
             advertised: true,
         }
@@ -306,7 +310,7 @@ proptest! {
         let mut routes: Vec<RouteSet> = Vec::new();
         for set in sets {
             routes.push(set);
-            if !check_routes(&routes, &routers, &[]).is_empty() {
+            if !check_routes(&routes, &[], &routers, &[]).is_empty() {
                 routes.pop();
             }
         }

@@ -76,7 +76,7 @@ var labels = []struct{ name, meaning string }{
 	{"host", "address of the API server"},
 	{"instance", "address of the target"},
 	{"job", "the PodMonitor, `NAMESPACE/NAME`"},
-	{"kind", "`sent` or `received`: routes that neighbors have of the port, or the port of neighbors"},
+	{"kind", "`configured`, `sent` or `received`: routes that runs have the port advertise, that neighbors have of it, or that it has of neighbors"},
 	{"le", "upper bound of a histogram's bucket"},
 	{"method", "of a call to an engine: the method of the contract; of a request to the API server: that of HTTP"},
 	{"name", "queue of a controller; lease of the leader"},

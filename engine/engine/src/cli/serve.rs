@@ -167,7 +167,7 @@ impl Serve {
         };
         let routing = async {
             match engine.routing() {
-                Some(routing) => routing::follow(routing).await,
+                Some(routing) => tokio::join!(routing::follow(routing), routing::withdraw_ended(&engine)).0,
                 None => std::future::pending().await,
             }
         };

@@ -26,7 +26,8 @@ impl Lease {
         *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    fn has_expired(&self) -> bool {
+    /// Whether no call with authority has named the run for that long.
+    pub fn has_expired(&self) -> bool {
         !self.length.is_zero() && self.renewed.lock().unwrap_or_else(PoisonError::into_inner).elapsed() > self.length
     }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The service for callers that may only read: it knows no lease, and nothing of the engine is reached through it
-//! but records.
+//! but records and the routes of neighbors.
 use super::records::{self, Answer};
+use super::routing::LearnedLists;
 use super::runs::{Engine, Held};
 use super::status::Refusal;
-use contract::{WatchRecordsRequest, engine_server, observer_server};
+use contract::{ListRoutesRequest, ListRoutesResponse, WatchRecordsRequest, engine_server, observer_server};
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::sync::Arc;
@@ -18,17 +19,18 @@ use tonic::{Request, Response, Status};
 /// The maximum of callers at a time: up to 20 MiB of records wait for each caller that does not read them.
 const CALLERS: usize = 4;
 
-/// Records of an engine's runs.
+/// Records of an engine's runs, and routes that its neighbors have sent.
 #[derive(Clone)]
 pub struct Observer {
     engine: Arc<Engine>,
     permits: Arc<Semaphore>,
+    lists: LearnedLists,
 }
 
 impl Observer {
     /// An observer of the runs of this engine.
     pub fn new(engine: Arc<Engine>) -> Self {
-        Self { engine, permits: Arc::new(Semaphore::new(CALLERS)) }
+        Self { engine, permits: Arc::new(Semaphore::new(CALLERS)), lists: LearnedLists::default() }
     }
 
     /// The run of a request, which may leave it out if there is no choice.
@@ -62,6 +64,17 @@ impl observer_server::Observer for Observer {
         let crowded = |_| Refusal::Exhausted(format!("{CALLERS} callers watch records already; end one of them"));
         let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(crowded)?;
         Ok(Response::new(records::watch(&held, permit)?))
+    }
+
+    type ListRoutesStream = ReceiverStream<Result<ListRoutesResponse, Status>>;
+
+    async fn list_routes(
+        &self,
+        request: Request<ListRoutesRequest>,
+    ) -> Result<Response<Self::ListRoutesStream>, Status> {
+        let no_router = || Refusal::State("no port of this engine is a router; start it with --router".into());
+        let routing = self.engine.routing().ok_or_else(no_router)?;
+        Ok(Response::new(self.lists.start(routing, &request.into_inner()).await?))
     }
 }
 

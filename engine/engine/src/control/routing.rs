@@ -3,25 +3,38 @@
 //!
 //! BIRD is a program of its own, which speaks the protocols by the interfaces that the slow path makes (`--router`). This owns its
 //! configuration and its control socket, both in one folder: `bird` reads and writes them, `follow` keeps BIRD doing what it shall and asks
-//! it for the state of sessions, `read` takes configurations of the contract, with `passwords` from files.
+//! it for the state of sessions, `read` takes configurations of the contract, with `passwords` from files. `advertised` has the routes of
+//! runs, which `routes` reads from plans, and when they are sent, for which `connections` asks the kernel; `ended` withdraws them. `learned`
+//! lists the routes of neighbors.
+mod advertised;
 mod bird;
+mod connections;
+mod ended;
 mod follow;
+mod learned;
 mod passwords;
 mod read;
+mod routes;
 
 use super::status::Refusal;
 use crate::plan::Violations;
+use advertised::Advertised;
 use contract::RoutingProtocol;
 use spate_neighbour::Prefix;
-use spate_routing::{History, Router, Session, SessionKind, Totals};
-use std::collections::HashMap;
+use spate_routing::{
+    Connection, History, Outgoing, RouteSet, Router, Sending, Session, SessionKind, Totals, configured,
+};
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
+pub use advertised::Routes;
+pub use ended::withdraw_ended;
 pub use follow::follow;
+pub use learned::LearnedLists;
 pub use passwords::Passwords;
 
 /// The time that a caller waits for BIRD's answer to a configuration.
@@ -65,23 +78,45 @@ pub struct Routing {
 /// Number of a configuration: each has another.
 type Number = u64;
 
+/// Port and name of a session.
+type Key = (String, String);
+
 #[derive(Debug, Default)]
 struct State {
     /// What BIRD shall do; none: nothing was configured yet.
-    wanted: Option<Wanted>,
-    /// What it was last seen to do.
+    wanted: Option<Arc<Wanted>>,
+    /// Routes of runs, by the run's id.
+    runs: BTreeMap<String, Advertised>,
+    /// Number of the last run that had routes.
+    last_run: Option<u32>,
+    /// What BIRD was last seen to do,
     sessions: Vec<Session>,
+    /// and with which configuration; none: it is not reached.
+    seen: Option<Number>,
+    sending: Sending,
+    connections: HashMap<Key, Connection>,
+    /// Why connections are not known.
+    connections_problem: Option<String>,
     history: History,
-    /// Since when sessions are in their state, by port and name.
-    since: HashMap<(String, String), (String, Instant)>,
+    /// Since when sessions are in their state.
+    since: HashMap<Key, (String, Instant)>,
     /// Why BIRD cannot be reached.
     unreachable: Option<String>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Wanted {
     number: Number,
     routers: Vec<Router>,
+    /// Of all runs.
+    routes: Vec<RouteSet>,
+}
+
+/// What BIRD was seen to do.
+struct Seen {
+    sessions: Vec<Session>,
+    /// Connections of BGP, or why they are not known.
+    connections: Result<HashMap<Key, Connection>, String>,
 }
 
 /// What BIRD made of a configuration.
@@ -102,6 +137,12 @@ pub struct Known {
     pub totals: Totals,
     /// How long it has been in its state.
     pub lasting: Duration,
+    /// Routes that it is to send.
+    pub configured: u64,
+    /// Bytes that were written to its connection, and not acknowledged.
+    pub unacknowledged: u64,
+    /// Whether it has sent all that it is to send.
+    pub all_sent: bool,
 }
 
 impl Routing {
@@ -131,24 +172,24 @@ impl Routing {
     /// Notes what BIRD shall do; the number of that configuration.
     fn want(&self, routers: Vec<Router>) -> Number {
         let mut state = lock(&self.state);
-        let number = match &state.wanted {
-            Some(wanted) if wanted.routers == routers => return wanted.number,
-            Some(wanted) => wanted.number + 1,
-            None => 0,
-        };
-        state.wanted = Some(Wanted { number, routers });
-        self.changed.notify_one();
-        number
+        match &state.wanted {
+            Some(wanted) if wanted.routers == routers => wanted.number,
+            _ => {
+                let number = state.want(routers);
+                self.changed.notify_one();
+                number
+            }
+        }
     }
 
-    /// What BIRD makes of a configuration; none while it cannot be reached.
+    /// What BIRD makes of a configuration, or of one after it; none while it cannot be reached.
     async fn outcome_of(&self, number: Number) -> Option<Outcome> {
         if lock(&self.state).unreachable.is_some() {
             return None;
         }
         let mut outcomes = self.outcome.subscribe();
         let outcome = async {
-            let outcome = outcomes.wait_for(|outcome| outcome.number == Some(number)).await;
+            let outcome = outcomes.wait_for(|outcome| outcome.number >= Some(number)).await;
             outcome.ok().map(|outcome| outcome.clone())
         };
         tokio::time::timeout(ANSWER_LIMIT, outcome).await.ok().flatten()
@@ -157,12 +198,7 @@ impl Routing {
     /// All sessions in the order of their configuration.
     pub fn sessions(&self) -> Vec<Known> {
         let state = lock(&self.state);
-        let known = |session: &Session| Known {
-            session: session.clone(),
-            totals: state.history.totals(session),
-            lasting: state.since.get(&key(session)).map_or(Duration::ZERO, |(_, since)| since.elapsed()),
-        };
-        state.sessions.iter().map(known).collect()
+        state.sessions.iter().map(|session| state.known(session)).collect()
     }
 
     /// Whether BIRD has what was configured.
@@ -173,9 +209,10 @@ impl Routing {
         contract::RoutingInfo { problem: state.unreachable.clone().or(refused).unwrap_or_default() }
     }
 
-    /// Sessions as they are now.
-    fn note(&self, sessions: Vec<Session>) {
+    /// Sessions as they are now, of a configuration that BIRD has; none: it is not reached. True if a session has sent something.
+    fn note(&self, with: Option<&Wanted>, seen: Seen) -> bool {
         let now = Instant::now();
+        let Seen { sessions, connections } = seen;
         let mut state = lock(&self.state);
         let mut before = std::mem::take(&mut state.since);
         for session in &sessions {
@@ -188,17 +225,66 @@ impl Routing {
             state.since.insert(key(session), since);
         }
         state.history.note(&sessions);
+        (state.connections, state.connections_problem) = match connections {
+            Ok(connections) => (connections, None),
+            Err(problem) => (HashMap::new(), Some(problem)),
+        };
+        let moved = state.note_sending(now, with, &sessions);
+        state.seen = with.map(|wanted| wanted.number);
         state.sessions = sessions;
+        moved
     }
 }
 
-fn key(session: &Session) -> (String, String) {
+impl State {
+    /// BIRD shall have these routers, and the routes of all runs.
+    fn want(&mut self, routers: Vec<Router>) -> Number {
+        let number = self.wanted.as_ref().map_or(0, |wanted| wanted.number + 1);
+        let routes = self.runs.values().flat_map(|run| run.sets.iter().cloned()).collect();
+        self.wanted = Some(Arc::new(Wanted { number, routers, routes }));
+        number
+    }
+
+    fn known(&self, session: &Session) -> Known {
+        let routes = self.wanted.as_ref().map_or(&[][..], |wanted| &wanted.routes);
+        let configured = configured(routes, &session.port, &session.name);
+        let connection = self.connections.get(&key(session)).filter(|_| configured > 0);
+        Known {
+            session: session.clone(),
+            totals: self.history.totals(session),
+            lasting: self.since.get(&key(session)).map_or(Duration::ZERO, |(_, since)| since.elapsed()),
+            configured,
+            unacknowledged: connection.map_or(0, |connection| connection.queued),
+            all_sent: self.has_wanted() && self.sending.all_sent(&session.port, &session.name),
+        }
+    }
+
+    /// Whether BIRD was seen with what it shall do.
+    fn has_wanted(&self) -> bool {
+        self.wanted.as_ref().map(|wanted| wanted.number) == self.seen
+    }
+
+    fn note_sending(&mut self, now: Instant, with: Option<&Wanted>, sessions: &[Session]) -> bool {
+        let Some(wanted) = with else {
+            self.sending.forget();
+            return false;
+        };
+        let outgoing = sessions.iter().map(|session| Outgoing {
+            session,
+            configured: configured(&wanted.routes, &session.port, &session.name),
+            connection: self.connections.get(&key(session)).copied(),
+        });
+        self.sending.note(now, wanted.number, outgoing)
+    }
+}
+
+fn key(session: &Session) -> Key {
     (session.port.clone(), session.name.clone())
 }
 
 /// A session as it is reported.
 pub fn reported(known: &Known) -> contract::RoutingSession {
-    let Known { session, totals, lasting } = known;
+    let Known { session, totals, lasting, configured, unacknowledged, all_sent } = known;
     contract::RoutingSession {
         name: session.name.clone(),
         protocol: match session.kind {
@@ -217,6 +303,9 @@ pub fn reported(known: &Known) -> contract::RoutingSession {
         routes_sent: session.sent,
         updates_received: totals.updates_received,
         updates_sent: totals.updates_sent,
+        routes_configured: *configured,
+        unacknowledged_bytes: *unacknowledged,
+        all_sent: *all_sent,
     }
 }
 

@@ -11,6 +11,7 @@ use super::watchdog::Watchdog;
 use crate::datapath::{Clock, Datapath, MAX_RUNS, PortInfo, RunError};
 use crate::index::PortIndex;
 use crate::plan::{Violations, validate};
+use contract::RunInfo;
 pub use facts::StreamFacts;
 pub use held::{Held, contract_state};
 use spate_stateful::FieldPath;
@@ -65,6 +66,23 @@ impl Engine {
     /// Its ports as routers; none if none is.
     pub fn routing(&self) -> Option<&Routing> {
         self.routing.as_ref()
+    }
+
+    /// A run as a message of the contract.
+    pub fn info(&self, held: &Held) -> RunInfo {
+        let routes = self.routing.as_ref().and_then(|routing| routing.run_routes(held.run.id()));
+        RunInfo { routes, ..held.info(self.now_ns()) }
+    }
+
+    /// Withdraws the routes of runs that have ended. A run of trials goes on between them, unless no call names it any more.
+    pub fn withdraw_ended_routes(&self) {
+        let Some(routing) = &self.routing else { return };
+        for held in self.all() {
+            let is_over = held.has_ended() && (held.trials.is_none() || held.lease.has_expired());
+            if is_over && routing.has_routes(held.run.id()) {
+                routing.withdraw(held.run.id());
+            }
+        }
     }
 
     /// The ports, workers and counters.
@@ -159,6 +177,9 @@ impl Engine {
     /// Forgets a run, stopping it first; forgetting an unknown one changes nothing.
     pub fn remove(&self, run_id: &str) {
         let held = lock(&self.runs).remove(run_id);
+        if let Some(routing) = &self.routing {
+            routing.withdraw(run_id);
+        }
         if let Some(held) = held {
             held.run.remove();
         }

@@ -59,7 +59,7 @@ impl Service {
     }
 
     fn info(&self, held: &Held) -> Option<RunInfo> {
-        Some(held.info(self.engine.now_ns()))
+        Some(self.engine.info(held))
     }
 }
 
@@ -72,14 +72,13 @@ fn instant(at_ns: i64) -> Result<u64, Status> {
 #[tonic::async_trait]
 impl engine_server::Engine for Service {
     async fn get_info(&self, _: Request<GetInfoRequest>) -> Result<Response<GetInfoResponse>, Status> {
-        let now_ns = self.engine.now_ns();
         Ok(Response::new(GetInfoResponse {
             version: version().into(),
             contract_minor: CONTRACT_MINOR,
             ports: self.ports(),
             workers: self.engine.datapath().worker_counters().len() as u32,
             features: validate::FEATURES.iter().map(ToString::to_string).collect(),
-            runs: self.engine.all().iter().map(|held| held.info(now_ns)).collect(),
+            runs: self.engine.all().iter().map(|held| self.engine.info(held)).collect(),
             now_ns: self.engine.now_ns() as i64,
             final_counters_scraped: self.engine.final_counters_scraped(),
             time_source: self.engine.time_source(),

@@ -23,7 +23,7 @@ pub enum Grouping {
 /// All counters that concern a run, read now. The state is read first: once it says that the run has ended, the
 /// counters beside it are the final ones.
 pub fn read(engine: &Engine, held: &Held, grouping: Grouping) -> WatchStatsResponse {
-    let run = held.info(engine.now_ns());
+    let run = engine.info(held);
     let mut answer = WatchStatsResponse {
         run: Some(run),
         templates: templates(held),

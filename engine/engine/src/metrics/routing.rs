@@ -25,10 +25,12 @@ impl Scrape {
         for known in &sessions {
             flaps.counter(&labels(known), known.totals.flaps)?;
         }
-        let help = "Routes that neighbors were sent, and that they have sent, and that were not withdrawn";
+        let help = "Routes that runs have the session advertise, that neighbors were sent, and that they have sent, without those withdrawn";
         let mut routes = encoder.family("spate_routing_routes", help, MetricType::Gauge)?;
         for known in &sessions {
-            for (kind, count) in [("sent", known.session.sent), ("received", known.session.received)] {
+            let of_session =
+                [("configured", known.configured), ("sent", known.session.sent), ("received", known.session.received)];
+            for (kind, count) in of_session {
                 let [port, protocol, session] = labels(known);
                 routes.gauge(&[port, protocol, session, ("kind", kind)], count)?;
             }

@@ -41,6 +41,7 @@ pub const FEATURES: &[&str] = &[
     "packet.lengths",
     "packet.sizes",
     "packet.source_mac_from_port",
+    "routes",
     "share",
     "engines",
     "timing.stages",

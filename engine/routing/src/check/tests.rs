@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
-use crate::{Community, LargeCommunity, Learn, OspfVersion, Prefixes, Range, RipVersion};
+use crate::{Community, LargeCommunity, Learn, OspfVersion, Prefixes, Range, RipVersion, Share};
 
 /// A change of a router, the field that is wrong then, and what is said of it.
 type Case = (fn(&mut Router), &'static str, &'static str);
@@ -48,9 +48,11 @@ fn west() -> Router {
 fn customers() -> RouteSet {
     RouteSet {
         name: "customers".into(),
+        run: 1,
         port: "east".into(),
         sessions: vec!["dut".into(), "core".into()],
         prefixes: Prefixes::Range(Range { first: "20.0.0.0/24".parse().unwrap(), count: 1000, step: 1 }),
+        share: Share::ALL,
         attributes: Attributes::default(),
         advertised: true,
     }
@@ -236,7 +238,7 @@ fn what_is_wrong_with_routes_is_found_with_its_field() {
     let reserved = ["10.244.0.0/16".parse().unwrap()];
     let routers = [east(), west()];
     let other = RouteSet { name: "other".into(), prefixes: of("30.0.0.0/24", 9, 3), ..customers() };
-    assert_eq!(check_routes(&[customers(), other.clone()], &routers, &reserved), []);
+    assert_eq!(check_routes(&[customers(), other.clone()], &[], &routers, &reserved), []);
     let cases: &[SetCase] = &[
         (|s| s.name.clear(), "routes[1].name", "missing"),
         (|s| s.name = "other".into(), "routes[1].name", "\"other\" is another set, too"),
@@ -272,7 +274,7 @@ fn what_is_wrong_with_routes_is_found_with_its_field() {
             "routes[1].prefixes.range.count",
             "257 prefixes from 255.255.0.0/24 by steps of 1 lead beyond",
         ),
-        (|s| s.prefixes = Prefixes::List(vec![]), "routes[1].prefixes.list", "0 prefixes"),
+        (|s| s.prefixes = Prefixes::List([].into()), "routes[1].prefixes.list", "0 prefixes"),
         (
             |s| s.prefixes = of("2001:db8:1::/48", 9, 1),
             "routes[1].sessions[1]",
@@ -355,7 +357,7 @@ fn what_is_wrong_with_routes_is_found_with_its_field() {
     for (change, field, description) in cases {
         let mut set = customers();
         change(&mut set);
-        assert_found(&check_routes(&[other.clone(), set], &routers, &reserved), field, description);
+        assert_found(&check_routes(&[other.clone(), set], &[], &routers, &reserved), field, description);
     }
     // What is right of these.
     for change in [
@@ -368,8 +370,29 @@ fn what_is_wrong_with_routes_is_found_with_its_field() {
     ] {
         let mut set = customers();
         change(&mut set);
-        assert_eq!(check_routes(&[other.clone(), set], &routers, &reserved), []);
+        assert_eq!(check_routes(&[other.clone(), set], &[], &routers, &reserved), []);
     }
+}
+
+#[test]
+fn a_port_has_one_route_to_each_prefix_over_all_runs() {
+    let routers = [east(), west()];
+    let running = [customers()];
+    let next = |change: fn(&mut RouteSet)| {
+        let mut set = RouteSet { run: 2, ..customers() };
+        change(&mut set);
+        [set]
+    };
+    let apart = next(|set| set.prefixes = of("30.0.0.0/24", 9, 1));
+    assert_eq!(check_routes(&apart, &running, &routers, &[]), []);
+    let elsewhere = next(|set| (set.port, set.sessions) = ("west".into(), vec!["other".into()]));
+    assert_eq!(check_routes(&elsewhere, &running, &routers, &[]), []);
+    let same = next(|_| {});
+    assert_found(
+        &check_routes(&same, &running, &routers, &[]),
+        "routes[0].prefixes",
+        "20.0.0.0/24 is in set \"customers\" of the port of another run, too; a router has one route to each prefix",
+    );
 }
 
 fn of(first: &str, count: u32, step: u32) -> Prefixes {

@@ -2,7 +2,7 @@
 //! BIRD's files, its process where it is run here, and its control socket.
 use super::Place;
 use rustix::process::{Pid, Signal, kill_process};
-use spate_routing::{Command, Configuration, Decoder, Refusal, Reply};
+use spate_routing::{Command, Configuration, Decoder, Entry, Refusal, Reply};
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-/// What BIRD reads when it starts: what it was given last and accepted.
+/// What BIRD reads when it starts: nothing to do.
 const CONFIGURATION: &str = "bird.conf";
-/// What it is given next.
+/// What it is given then. It is there while BIRD reads it, since it has passwords, and with a million routes 36 MB.
 const NEXT: &str = "bird.next.conf";
 const SOCKET: &str = "bird.ctl";
 /// The longest time to answer: a million routes take 2 s.
@@ -36,8 +36,8 @@ impl Files {
     /// So that BIRD can start: a configuration in which it has nothing to do.
     pub(super) fn begin(&self) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
-        self.write(NEXT, &Configuration { routers: &[], routes: &[], share: spate_routing::Share::ALL })?;
-        self.accept()
+        self.remove_next()?;
+        self.write(CONFIGURATION, &Configuration { routers: &[], routes: &[] }).map(drop)
     }
 
     /// Writes what BIRD is given next; its path.
@@ -45,19 +45,16 @@ impl Files {
         self.write(NEXT, configuration)
     }
 
-    /// BIRD has accepted what it was given: it is what it starts with, too.
-    pub(super) fn accept(&self) -> io::Result<()> {
-        fs::rename(self.folder.join(NEXT), self.folder.join(CONFIGURATION))
+    /// BIRD has read what it was given.
+    pub(super) fn remove_next(&self) -> io::Result<()> {
+        remove(&self.folder.join(NEXT))
     }
 
     /// Passwords are in it: only this user reads it.
     fn write(&self, name: &str, configuration: &Configuration<'_>) -> io::Result<String> {
         let path = self.folder.join(name);
         // Another one may have been left with other rights.
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        remove(&path)?;
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let mut file = BufWriter::new(file);
         write!(file, "{configuration}")?;
@@ -71,6 +68,14 @@ impl Files {
 
     fn configuration(&self) -> PathBuf {
         self.folder.join(CONFIGURATION)
+    }
+}
+
+/// Removes a file that may not be there.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -146,20 +151,43 @@ impl Connection {
         Ok(reply)
     }
 
+    /// Sends a command whose reply may be long; its lines come from [`Self::entry`].
+    pub(super) async fn begin(&mut self, command: &Command) -> Result<(), Failed> {
+        Ok(self.stream.write_all(format!("{command}\n").as_bytes()).await?)
+    }
+
+    /// The next line of a reply.
+    pub(super) async fn entry(&mut self) -> Result<Entry, Failed> {
+        let late = || Failed::Reply(format!("no reply within {REPLY_LIMIT:?}"));
+        loop {
+            if let Some(entry) = self.decoder.entry().map_err(|e| Failed::Reply(e.to_string()))? {
+                return Ok(entry);
+            }
+            tokio::time::timeout(REPLY_LIMIT, self.read()).await.map_err(|_| late())??;
+        }
+    }
+
     async fn reply(&mut self) -> Result<Reply, Failed> {
         let late = || Failed::Reply(format!("no reply within {REPLY_LIMIT:?}"));
         tokio::time::timeout(REPLY_LIMIT, self.whole_reply()).await.map_err(|_| late())?
     }
 
     async fn whole_reply(&mut self) -> Result<Reply, Failed> {
-        let mut bytes = vec![0; 16 << 10];
         loop {
             if let Some(reply) = self.decoder.reply().map_err(|e| Failed::Reply(e.to_string()))? {
                 return Ok(reply);
             }
-            match self.stream.read(&mut bytes).await? {
-                0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-                len => self.decoder.push(&bytes[..len]),
+            self.read().await?;
+        }
+    }
+
+    async fn read(&mut self) -> Result<(), Failed> {
+        let mut bytes = vec![0; 16 << 10];
+        match self.stream.read(&mut bytes).await? {
+            0 => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            len => {
+                self.decoder.push(&bytes[..len]);
+                Ok(())
             }
         }
     }

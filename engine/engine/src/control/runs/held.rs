@@ -117,7 +117,7 @@ impl Held {
         self.scraped.store(true, Ordering::Relaxed);
     }
 
-    /// The run as a message of the contract.
+    /// The run as a message of the contract, but for its routes.
     pub fn info(&self, now_ns: u64) -> RunInfo {
         let state = contract_state(self.run.state());
         RunInfo {
@@ -133,6 +133,7 @@ impl Held {
             drain_timed_out: self.run.drain_timed_out().unwrap_or_default(),
             run: self.name.clone(),
             trial: self.trials.as_ref().map_or(0, Trials::number),
+            routes: None,
         }
     }
 }

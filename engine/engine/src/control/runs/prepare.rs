@@ -3,6 +3,7 @@
 use super::{Engine, Held, MAX_RUNS, chosen, facts, lock, refused_change, refused_start};
 use crate::control::instant::instant_of;
 use crate::control::lease::Lease;
+use crate::control::routing::Routes;
 use crate::control::stages::Stages;
 use crate::control::status::Refusal;
 use crate::control::trials::Trials;
@@ -13,7 +14,7 @@ use crate::plan::{Site, Violations, decode, fit, stages, validate};
 use contract::{Plan, Ratio, Selector, StartTrialRequest, update_request};
 use prost::bytes::Bytes;
 use spate_neighbour::MAX_GROUPS;
-use spate_stateful::{PortLink, Scenario};
+use spate_stateful::{FieldPath, PortLink, Scenario};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -40,19 +41,38 @@ impl Engine {
         if self.shutting_down.load(Ordering::Relaxed) {
             return Err(Refusal::ShuttingDown);
         }
-        let plan = decode::plan(bytes, format)?;
+        let mut plan = decode::plan(bytes, format)?;
         if plan.run_id != run_id {
             let wrong = format!("{:?}; must be {run_id:?}, as the header says", plan.run_id);
             return Err(Refusal::field("run_id", wrong));
         }
         self.admit(&plan)?;
+        let routes = self.routes(&plan)?;
+        // They are kept once.
+        plan.routes = Vec::new();
         let trials = plan.trials.is_some().then(|| Trials::new(plan.clone()));
         let (held, warnings) = self.make(plan, digest, trials)?;
         self.add(&held)?;
         if let Some(stages) = held.stages() {
             self.update(&held, &Selector::default(), &stages.first(), 0)?;
         }
+        if let (Some(routing), Some(routes)) = (&self.routing, routes) {
+            routing.advertise(run_id, routes);
+        }
         Ok((held, warnings))
+    }
+
+    /// The routes of a plan, if it has some.
+    fn routes(&self, plan: &Plan) -> Result<Option<Routes>, Refusal> {
+        let Some(first) = plan.routes.first() else { return Ok(None) };
+        let Some(routing) = &self.routing else {
+            let problem =
+                format!("{:?} is no router of this engine; start `spate-engine serve` with --router", first.port);
+            return Err(Refusal::field(FieldPath::from("routes").index(0).field("port"), problem));
+        };
+        // Another run may have had the same.
+        self.withdraw_ended_routes();
+        routing.routes(plan).map(Some)
     }
 
     /// Validates, allocates and arms a plan.
