@@ -158,10 +158,10 @@ func TestSetsThatCannotBeAdvertisedAreRefusedWithTheirField(t *testing.T) {
 		"another state": {func(s *spatev1.RouteSet, _ *spatev1.RunRouting, _ *spatev1.TrafficGenerator) { s.State = "Gone" },
 			first + `state: "Gone": must be Advertised or Withdrawn`},
 		"no prefixes": {func(s *spatev1.RouteSet, _ *spatev1.RunRouting, _ *spatev1.TrafficGenerator) { s.Prefixes.Range = nil },
-			prefixes + ": set exactly one of range and list"},
+			prefixes + ": set exactly one of range, list and mrt"},
 		"a range and a list": {func(s *spatev1.RouteSet, _ *spatev1.RunRouting, _ *spatev1.TrafficGenerator) {
 			s.Prefixes.List = []spatev1.RoutePrefix{"1.0.0.0/8"}
-		}, prefixes + ": set exactly one of range and list"},
+		}, prefixes + ": set exactly one of range, list and mrt"},
 		"host bits": {func(s *spatev1.RouteSet, _ *spatev1.RunRouting, _ *spatev1.TrafficGenerator) {
 			s.Prefixes.Range.First = "20.0.0.1/24"
 		},
