@@ -277,7 +277,7 @@ type BFDSession struct {
 
 // GeneratorRouting is the container that speaks the routing protocols of a pod's ports.
 type GeneratorRouting struct {
-	// memory of the container: 128Mi when absent. A route that a neighbor sends takes about 100 bytes.
+	// memory of the container: 128Mi when absent. A route that a run advertises takes about 300 bytes, one that a neighbor sends about 100.
 	// +optional
 	Memory MemorySize `json:"memory,omitempty"`
 }
@@ -331,4 +331,12 @@ type RoutingSessionStatus struct {
 	// routesReceived is the number of routes that neighbors have sent and not withdrawn; 0 of BFD.
 	// +optional
 	RoutesReceived int64 `json:"routesReceived,omitempty"`
+
+	// routesConfigured is the number of routes that runs have it advertise, in this pod.
+	// +optional
+	RoutesConfigured int64 `json:"routesConfigured,omitempty"`
+
+	// routesSent is the number of routes that neighbors were sent and that were not withdrawn.
+	// +optional
+	RoutesSent int64 `json:"routesSent,omitempty"`
 }

@@ -103,7 +103,7 @@ func sessionStatus(before []spatev1.GeneratorPortStatus, p *enginev1.PortInfo, n
 		since := metav1.NewTime(now.Add(-time.Duration(s.ForS) * time.Second).Truncate(time.Second))
 		status := spatev1.RoutingSessionStatus{
 			Name: s.Name, Protocol: protocols[s.Protocol], Up: s.Up, State: s.State, Since: &since, LastError: s.LastError,
-			Flaps: int64(s.Flaps), RoutesReceived: int64(s.RoutesReceived),
+			Flaps: int64(s.Flaps), RoutesReceived: int64(s.RoutesReceived), RoutesConfigured: int64(s.RoutesConfigured), RoutesSent: int64(s.RoutesSent),
 		}
 		for _, known := range reported {
 			if known.Name == s.Name && known.State == s.State && known.Flaps == status.Flaps && known.Since != nil {

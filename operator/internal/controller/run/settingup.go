@@ -2,7 +2,7 @@
 
 package run
 
-// This file answers: are the sessions of the run's ports up, and how long does the run wait for them?
+// This file answers: are the sessions of the run's ports up and its routes sent, and how long does the run wait for them?
 
 import (
 	"cmp"
@@ -27,22 +27,29 @@ const (
 	defaultSetup = time.Minute
 )
 
-// setUp waits for the sessions of the run's ports; true if none is awaited.
+// setUp waits for the sessions of the run's ports, and for its routes to be sent; true if nothing is awaited.
 func (s *scope) setUp(ctx context.Context, holds []engineState) (ready bool, again time.Duration) {
-	down := s.sessionsDown(holds)
-	if len(down) == 0 {
+	awaited, sent := s.sessionsDown(holds), true
+	for i, h := range holds {
+		routes := h.info.GetRoutes()
+		awaited, sent = append(awaited, routesUnsent(s.podName(i), routes)...), sent && (routes == nil || routes.Ready)
+	}
+	switch {
+	case len(awaited) == 0 && !sent: // a session fell after its state was read
+		awaited = []string{"routes are not sent"}
+	case len(awaited) == 0:
 		return true, 0
 	}
 	if s.run.Status.SetupTime == nil {
 		now := metav1.Now()
 		s.run.Status.SetupTime, s.run.Status.Phase = &now, spatev1.RunSettingUp
 	}
-	message := strings.Join(down[:min(len(down), maxSessions)], "; ")
-	if more := len(down) - maxSessions; more > 0 {
+	message := strings.Join(awaited[:min(len(awaited), maxSessions)], "; ")
+	if more := len(awaited) - maxSessions; more > 0 {
 		message += fmt.Sprintf("; and %d more", more)
 	}
 	if limit := s.setupTimeout(); time.Since(s.run.Status.SetupTime.Time) > limit {
-		s.stop(ctx, "the sessions of the run's ports are not up")
+		s.stop(ctx, "the sessions of the run's ports are not up, or its routes not sent")
 		s.invalid(spatev1.ReasonSetupTimedOut, fmt.Sprintf("not set up within %s: %s%s", limit, message, s.remedy()), "")
 		return false, 0
 	}
@@ -74,7 +81,7 @@ func (s *scope) sessionsDown(holds []engineState) (down []string) {
 	for i, h := range holds {
 		for j := range s.generator.Spec.Ports {
 			port := &s.generator.Spec.Ports[j]
-			if port.Routing == nil || !uses(h.ports, string(port.Name)) {
+			if port.Routing == nil || !uses(h.ports, string(port.Name)) && !advertises(h.info.GetRoutes(), string(port.Name)) {
 				continue
 			}
 			pod := s.run.Status.Resolved.Generator.Pods[i].Name
