@@ -220,9 +220,9 @@ mod tests {
         let rate = SetupRate::default();
         let at = |ms: u64| rate.record(ms * 1_000_000);
         assert_eq!(rate.get(), None);
-        [100, 200, 300].map(at);
+        [100, 200, 300].into_iter().for_each(at);
         assert_eq!(rate.get(), None, "the second is not over");
-        [1000, 1999].map(at);
+        [1000, 1999].into_iter().for_each(at);
         assert_eq!(rate.get(), Some((3, 3.0, 3)));
         at(4000);
         assert_eq!(rate.get(), Some((0, 1.25, 3)));

@@ -322,11 +322,22 @@ impl Group {
         six.prefix_until = Moment::after(at_ns, valid_s);
     }
 
-    /// A client that waited for a router goes on.
+    /// A client that waited for a router goes on, if what that said is of use.
     fn go_on(&mut self, index: u32, now_ns: u64, out: &mut impl Output) {
-        if self.six[index as usize].phase == Phase6::Soliciting {
+        if self.six[index as usize].phase == Phase6::Soliciting && self.knows_source(index) {
             self.next6(index, now_ns, out);
         }
+    }
+
+    /// Whether a client knows where its addresses come from, or has a lease already.
+    fn knows_source(&self, index: u32) -> bool {
+        let Some(config) = self.config.ipv6 else { return false };
+        let (client, six) = (&self.clients[index], &self.six[index as usize]);
+        let advertised = config.slaac && six.prefix != 0;
+        let leases = config.dhcp.is_some_and(|dhcp| {
+            client.has(is::MANAGED) || dhcp.when == Dhcp6When::Always && !config.slaac || client.has(is::LEASED6)
+        });
+        advertised || leases
     }
 
     pub(crate) fn lose_router(&mut self, index: u32) {
@@ -376,7 +387,7 @@ impl Group {
         let managed = config.dhcp.is_some() && client.has(is::MANAGED);
         let always = config.dhcp.is_some_and(|dhcp| dhcp.when == Dhcp6When::Always);
         let advertised = config.slaac && six.prefix != 0;
-        if (config.slaac || !always) && !advertised && !managed {
+        if !self.knows_source(index) {
             self.begin_soliciting(index, now_ns, out);
         } else if advertised && !client.has(is::SLAAC) {
             self.begin_dad(index, Phase6::Slaac, now_ns, out);

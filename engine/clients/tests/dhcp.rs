@@ -2,7 +2,7 @@
 //! Clients of DHCP against a server and a gateway, in virtual time: leases and their lives, faults of servers and of the link.
 mod access;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, net::Ipv4Addr};
 
 use access::{
     Ends, FIRST_MAC, MS, Net, Peer, SECOND,
@@ -184,14 +184,14 @@ fn an_address_that_another_station_has_is_declined() {
     assert_eq!((declined.requested, declined.server, declined.ciaddr), (Some(FIRST), Some(net.peer.address), 0));
     assert!(declined.broadcast && net.peer.seen[3].at_ns >= declined.at_ns + 10 * SECOND, "{:?}", net.peer.seen);
     assert_eq!((net.state(), net.count(Count::Duplicates)), ((State::Bound, None), 1));
-    assert_eq!(net.group.details(0, 0).ipv4.unwrap().address, (FIRST + 1).into());
+    assert_eq!(net.group.details(0, 0).ipv4.unwrap().address, Ipv4Addr::from(FIRST + 1));
     // Three probes, one to two seconds apart, then it announces the address twice, 2 s apart.
     let arps: Vec<(u64, Arp)> = net
         .sent
         .iter()
         .filter(|(_, frame)| frame[12..14] == [8, 6])
         .map(|(at, frame)| (*at, Arp::read(&frame[14..]).unwrap()))
-        .filter(|(_, arp)| arp.target == (FIRST + 1).into())
+        .filter(|(_, arp)| arp.target == Ipv4Addr::from(FIRST + 1))
         .collect();
     let (probes, announcements) = arps.split_at(3);
     assert!(probes.iter().all(|(_, arp)| arp.sender.is_unspecified() && arp.operation == arp::REQUEST));
@@ -231,7 +231,8 @@ fn an_address_that_two_clients_are_given_is_the_first_ones_and_the_other_says_wh
 #[test]
 fn clients_are_bound_over_a_link_that_loses_and_delays() {
     let mut net = Net::new(config(2000, 500), Server::default());
-    (net.loss, net.delay_ns, net.keeps) = (200_000, 500 * MS, |_| false);
+    (net.loss, net.delay_ns) = (200_000, 500 * MS);
+    net.keeps = |_| false;
     net.run(900 * SECOND);
     assert_eq!(net.clients(State::Bound), 2000);
     assert!(net.count(Count::Dhcp4Retransmitted) > 500);
@@ -255,7 +256,8 @@ fn no_more_clients_begin_in_a_time_than_the_rate_says_even_after_they_were_held_
         greatest = greatest.max(net.group.outstanding());
     }
     assert_eq!((net.clients(State::Bound), greatest), (5000, 200));
-    assert!(net.count(Count::HeldBack) > 1000, "{}", net.count(Count::HeldBack));
+    // Each time that 200 are under way, the next one waits.
+    assert!((10..100).contains(&net.count(Count::HeldBack)), "{}", net.count(Count::HeldBack));
     let begun: Vec<u64> = net.sent.iter().map(|(at, _)| *at).collect();
     assert_eq!(begun.len(), 5000);
     for first in 0..begun.len() {
@@ -416,7 +418,7 @@ fn clients_answer_for_their_addresses_in_their_own_vlans_only() {
     };
     let answer = answered(asks([0xff; 6], tags, FIRST + 2));
     assert_eq!(answer[0][..12], [&OTHER_MAC[..], &mac(2)].concat());
-    assert_eq!(Arp::read(&answer[0][22..]).unwrap().sender, (FIRST + 2).into());
+    assert_eq!(Arp::read(&answer[0][22..]).unwrap().sender, Ipv4Addr::from(FIRST + 2));
     assert_eq!(answered(asks(mac(2), tags, FIRST + 2)), answer);
     for (to, tags, address) in [
         ([0xff; 6], tags, FIRST + 1),
