@@ -17,7 +17,7 @@ pub const MAX_FRAME: usize = ethernet::HEADER + Tags::MOST * vlan::LEN + 1500;
 
 /// Where frames go.
 pub trait Output {
-    /// How many frames of [`MAX_FRAME`] bytes there is room for.
+    /// How many frames of [`MAX_FRAME`] bytes there is room for. [`Group::poll`](crate::Group::poll) does nothing while it is less than 8.
     fn room(&self) -> usize;
 
     /// Takes a frame without FCS. It is lost if there is no room.

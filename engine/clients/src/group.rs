@@ -30,7 +30,7 @@ use crate::{
     pacing::{Pacer, Rate},
 };
 
-/// Frames that one step of a client sends, at most.
+/// Frames that one step of a client sends, at most; see `Output::room`.
 pub(crate) const MAX_FRAMES: usize = 8;
 /// An entry of the wheel is not further away than this, an hour: what is due later is looked at again.
 const LONGEST_WAIT_NS: u64 = 3_600_000_000_000;
