@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Clients in all their states, and an access network that sends anything: nothing panics, the counters of states are those of the
-//! clients, no client waits for ever, and no address is had twice. Fuzz targets and a property test run it.
-#![allow(dead_code, reason = "each fuzz target drives one protocol")]
+//! clients, no client waits for ever, and no address is had twice. A property test runs it.
+#![allow(dead_code, reason = "who includes it may drive one protocol")]
 use spate_clients::{
     Cause, Config, Count, Dhcp4, Dhcp6, Dhcp6When, Group, Ipv4, Ipv6, Leave, Probe, Rate, State, VlanRange,
 };
