@@ -103,7 +103,7 @@ const (
 	// ReasonUnschedulable: no node can take an engine pod; the message is the scheduler's.
 	// Remedy: give the nodes what the message misses, or request less. CPUs: `workers`, or `cpuPolicy: Shared` where nothing is measured.
 	// Hugepages: `packetMemory`. Devices: the resource in the allocatable of `kubectl get node -o yaml`. Labels: engines need a node
-	// of the operator's architecture, amd64 for the images of a release (docs/install.md#other-architectures). kind and minikube: docs/install.md#kind-and-minikube.
+	// of the architecture of their image, amd64 unless it was set (docs/install.md#other-architectures). kind and minikube: docs/install.md#kind-and-minikube.
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonNetworkNotFound: a port's NetworkAttachmentDefinition does not exist.
 	// Remedy: create the NetworkAttachmentDefinition in the namespace that the message names, or correct the port's attachment

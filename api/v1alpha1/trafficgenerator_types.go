@@ -657,8 +657,8 @@ type EnginePodSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	SchedulerName string `json:"schedulerName,omitempty"`
 
-	// nodeSelector holds labels a node must have, beside `kubernetes.io/os: linux` and `kubernetes.io/arch`, which is that of the operator's image
-	// (`amd64` for the images of a release). With an engine image for another architecture, set `kubernetes.io/arch` here.
+	// nodeSelector holds labels a node must have, beside `kubernetes.io/os: linux` and `kubernetes.io/arch`, which is `amd64` unless the operator's flag
+	// `--engine-architecture` has another. With an engine image for another architecture, set `kubernetes.io/arch` here.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`

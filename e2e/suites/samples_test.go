@@ -194,6 +194,13 @@ var applications = []struct {
 			t.Errorf("greetings and goodbyes: %+v", c.FlowCounters)
 		}
 	}},
+	{"astf-file.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
+		settledAll(t, run, "page", 600)
+		// A request has 51 bytes; the header of the response has 64, and the file 55.
+		if c := templateOf(t, run, "page").Client; c.BytesSent != 51*c.Attempted || c.BytesReceived != (64+55)*c.Attempted {
+			t.Errorf("requests and pages: %+v", c.FlowCounters)
+		}
+	}},
 	{"astf-gtpu.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
 		settledAll(t, run, "pages", 600)
 	}},

@@ -105,7 +105,7 @@ func olderChart(t *testing.T) (folder, version string) {
 		}
 	}
 	change("Chart.yaml", `(?m)^(version|appVersion): .*$`, "${1}: "+olderVersion, 2)
-	change("values.yaml", `(?m)^nodeSelector:\n(  .*\n)+`, "nodeSelector: {}\n", 1)
+	change("values.yaml", `(?m)^  architecture: amd64$`, `  architecture: ""`, 1)
 	change("templates/deployment.yaml", `(?m)^        env:$`, "$0\n        - {name: SPATE_VERSION, value: "+olderVersion+"}", 1)
 
 	file := filepath.Join(folder, "files/crds/spate.dev_trafficgenerators.yaml")

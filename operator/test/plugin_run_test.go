@@ -115,6 +115,18 @@ func TestThePluginRunsFilesAndExitsWithTheVerdict(t *testing.T) {
 			t.Errorf("%+v", read)
 		}
 	})
+	t.Run("--json is -o json", func(t *testing.T) {
+		done := executedWith(t, ns, editor, "", "run", "passes", "--set", "duration=200ms", "--wait", "--json")
+		var read struct {
+			Runs []struct {
+				Profile string
+				Verdict spatev1.Verdict
+			}
+		}
+		if err := json.Unmarshal([]byte(done.output), &read); err != nil || done.code != 1 || len(read.Runs) != 1 || read.Runs[0].Profile != "passes" || read.Runs[0].Verdict.Outcome != spatev1.VerdictFailed {
+			t.Errorf("%v, %+v", err, done)
+		}
+	})
 	t.Run("a TrafficRun of the files", func(t *testing.T) {
 		run := "\n---\napiVersion: spate.dev/v1alpha1\nkind: TrafficRun\nmetadata: {generateName: own-}\nspec: {profileRef: {name: single}}\n"
 		manifest := loopbackProfile("single", lenient+"  duration: 1s\n  runPolicy: Manual\n") + run
@@ -177,13 +189,14 @@ func TestThePluginRunsFilesAndExitsWithTheVerdict(t *testing.T) {
 		script, err := filepath.Abs("../cmd/kubectl-spate/kubectl_complete-spate")
 		must(t, err)
 		folders := []string{filepath.Dir(binary), filepath.Dir(script), os.Getenv("KUBEBUILDER_ASSETS"), os.Getenv("PATH")}
-		for typed, want := range map[string]string{"run pas": "passes", "result endl": "endless", "doctor ": "loop", "sta": "status", "events pas": "passes", "logs loo": "loop"} {
+		for typed, want := range map[string]string{"run pas": "passes", "result endl": "endless", "doctor ": "loop", "sta": "status", "events pas": "passes", "logs loo": "loop",
+			"capture loop --port lo": "loop", "ping loop --pod loo": "loop-0", "top endless --pod loo": "loop-0"} {
 			words := strings.Split(typed, " ")
-			args := slices.Concat([]string{"__complete", "spate"}, words[:len(words)-1])
+			args := []string{"__complete", "spate", words[0]}
 			if len(words) > 1 {
-				args = append(args, "-n", ns, "--kubeconfig", viewer)
+				args = slices.Concat(args, []string{"-n", ns, "--kubeconfig", viewer}, words[1:])
 			}
-			kubectl := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), append(args, words[len(words)-1])...)
+			kubectl := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), args...)
 			kubectl.Env = append(os.Environ(), "PATH="+strings.Join(folders, ":"))
 			var errs bytes.Buffer // kubectl writes about plugins here, a shell reads the output alone
 			kubectl.Stderr = &errs

@@ -18,6 +18,13 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- end }}
 
+{{- /* Labels of nodes that can execute the operator's image, and those that the user requires. */}}
+{{- define "spate.nodeSelector" -}}
+{{- $platform := dict "kubernetes.io/os" "linux" }}
+{{- with .Values.image.architecture }}{{ $_ := set $platform "kubernetes.io/arch" . }}{{ end }}
+{{- toYaml (merge (default dict (deepCopy .Values.nodeSelector)) $platform) }}
+{{- end }}
+
 {{- /* Whether an object of the Prometheus operator is created: "true", or empty. */}}
 {{- define "spate.monitored" -}}
 {{- if or (eq (toString .enabled) "true") (and (eq (toString .enabled) "auto") (.root.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) }}true{{ end }}

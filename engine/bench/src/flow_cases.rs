@@ -8,7 +8,7 @@ use contract::{
 use crate::cases::TAG;
 use crate::port_names::PORT;
 
-/// Flows a second: more than a worker can begin. Each one that is owed is counted at the end, so not many more.
+/// Flows a second: more than a worker can begin. Each one that is overdue is counted at the end, so not many more.
 const FLAT_OUT: u64 = 5_000_000;
 /// Flows that are open at a time where as many begin as can: enough that the worker never waits for their delayed acknowledgements.
 const OPEN: u64 = 1000;

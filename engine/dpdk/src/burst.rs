@@ -139,7 +139,9 @@ impl Burst {
     /// If it is none of the last `alloc`, or the pool's buffers are shorter.
     #[inline]
     pub fn frame_mut(&mut self, index: usize, len: usize) -> &mut [u8] {
-        let packet = self.fresh_packets(index, 1)[0];
+        let place = self.head + index;
+        assert!(self.fresh.contains(&place), "not newly allocated");
+        let packet = self.packets[place];
         assert!(len <= self.room, "longer than the pool's packets");
         // SAFETY: as in `noted_mut`.
         unsafe {
@@ -265,7 +267,7 @@ impl Burst {
     #[inline]
     pub fn repeat(&mut self, prebuilt: &Prebuilt, from: u64, count: usize) {
         self.expect_from(prebuilt.raw());
-        prebuilt.add_references(from, &mut self.packets[self.tail..][..count]);
+        prebuilt.borrow(from, &mut self.packets[self.tail..][..count]);
         self.tail += count;
     }
 

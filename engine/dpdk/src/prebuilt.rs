@@ -27,7 +27,7 @@ pub struct Prebuilt {
     packets: Box<[Mbuf]>,
     /// Bytes that each has room for.
     room: usize,
-    /// References that were given out.
+    /// How often packets were borrowed.
     borrowed: Cell<u64>,
 }
 
@@ -72,9 +72,9 @@ impl Prebuilt {
         self.pool.as_ptr()
     }
 
-    /// Pointers to packets from number `from` on, around without end.
+    /// Borrows packets from number `from` on, around without end: whoever frees them gives them back.
     #[inline]
-    pub(crate) fn add_references(&self, from: u64, out: &mut [Mbuf]) {
+    pub(crate) fn borrow(&self, from: u64, out: &mut [Mbuf]) {
         self.borrowed.set(self.borrowed.get() + out.len() as u64);
         let mut at = (from % self.packets.len() as u64) as usize;
         let mut rest = out;
@@ -111,7 +111,7 @@ mod tests {
         let eal = Eal::init(Memory::Normal { bytes: 32 << 20 }, &[], &[0], &[&[0]]).unwrap();
         let prebuilt = Prebuilt::new(&eal, "shared", 8, 2048).unwrap();
         let mut packets = [ptr::null_mut(); 8];
-        prebuilt.add_references(0, &mut packets);
+        prebuilt.borrow(0, &mut packets);
         let addresses = packets.map(|packet| packet as usize);
         thread::scope(|scope| {
             // Workers that receive from one loopback do the same: each frees packets of its own.

@@ -45,7 +45,7 @@ fuzz_target!(|bytes: &[u8]| {
         last = due.min(u64::MAX - 5);
         if flow.check(&read).is_ok() {
             let fixup = flow.write(0, &mut read);
-            Rewrite::fixup(true, fixup, STAMP, &mut read);
+            Rewrite::write_trailer(true, fixup, STAMP, &mut read);
             assert_eq!(Trailer::decode(&read), Some(STAMP));
             if let Some(Headers { version: Version::V4, at, .. }) = Headers::find(&read) {
                 let header = at..at + usize::from(read[at] & 15) * 4;

@@ -217,10 +217,17 @@ fn plain(frame: &[u8]) {
 }
 
 fn tunnels(frame: &[u8]) {
-    let Some(packet) = frame.get(14..) else { return };
-    if let Ok(message) = spate_net::gtpu::Message::read(packet) {
+    if let Some(packet) = frame.get(14..)
+        && let Ok(message) = spate_net::gtpu::Message::read(packet)
+    {
         assert!(packet.as_ptr_range().end >= message.payload.as_ptr_range().end, "a message in its packet");
     }
+    let Some(headers) = Headers::find(frame) else { return };
+    let Some(inner) = headers.inner(frame) else { return };
+    let packet = inner.frame(frame);
+    let of = inner.headers;
+    assert!(headers.end < inner.start + of.at && inner.start + of.end <= frame.len(), "a packet in its tunnel");
+    assert_eq!(packet[of.at] >> 4, if of.version == Version::V6 { 6 } else { 4 });
 }
 
 fn written(w: &Written) {

@@ -40,19 +40,19 @@ pub const fn pairs(words: u64) -> u64 {
 /// 64 bits is congruent to the sum of its words.
 #[inline]
 pub fn sum_le(bytes: &[u8]) -> u64 {
-    let total = total_le(bytes);
+    let total = total_le(0, bytes);
     (total & 0xffff_ffff) + (total >> 32)
 }
 
-/// The same, but of up to 64 bits.
+/// The same, but of up to 64 bits, and with another such sum.
 #[inline(always)]
-pub(crate) fn total_le(bytes: &[u8]) -> u64 {
+pub(crate) fn total_le(sum: u64, bytes: &[u8]) -> u64 {
     /// Bytes from which on vectors are faster.
     const MANY: usize = 256;
-    let (mut total, mut rest) = (0, bytes);
+    let (mut total, mut rest) = (sum, bytes);
     if bytes.len() >= MANY {
         let (vectors, tail) = bytes.split_at(bytes.len() / 64 * 64);
-        (total, rest) = (halves_sum(vectors.as_chunks().0), tail);
+        (total, rest) = (with_carry(sum, halves_sum(vectors.as_chunks().0)), tail);
     }
     // Four at a time: a loop costs as much as what is in it.
     let (fours, rest) = rest.as_chunks::<32>();
@@ -75,7 +75,26 @@ pub(crate) fn total_le(bytes: &[u8]) -> u64 {
 /// A total with four numbers more.
 #[inline(always)]
 pub(crate) fn with_four(total: u64, four: &[u8; 32]) -> u64 {
-    four.as_chunks::<8>().0.iter().fold(total, with_eight)
+    let add = |(sum, carry), eight: &[u8; 8]| carrying(sum, u64::from_le_bytes(*eight), carry);
+    let (sum, carry) = four.as_chunks::<8>().0.iter().fold((total, false), add);
+    sum + u64::from(carry)
+}
+
+/// A total with one number and another.
+#[inline(always)]
+pub(crate) fn with_two(total: u64, one: u64, other: u64) -> u64 {
+    let (sum, carry) = total.overflowing_add(one);
+    let (sum, carry) = carrying(sum, other, carry);
+    sum + u64::from(carry)
+}
+
+/// A sum of two numbers and the carry of the sum before, which such sums begin without; and its carry. A sum of all ones has none, so that its
+/// carry can be added to the last. (Compilers make an instruction of it, where adding up each carry takes one more.)
+#[inline(always)]
+const fn carrying(total: u64, more: u64, carry: bool) -> (u64, bool) {
+    let (sum, one) = total.overflowing_add(more);
+    let (sum, other) = sum.overflowing_add(carry as u64);
+    (sum, one | other)
 }
 
 #[inline]

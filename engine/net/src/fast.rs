@@ -5,7 +5,7 @@
 use core::{fmt::Debug, marker::PhantomData};
 
 use crate::{
-    checksum::{sum_le, total_le, with_carry, with_four},
+    checksum::{sum_le, total_le, with_carry, with_four, with_two},
     ethernet::{self, HEADER as ETHERNET, MACS},
     field::{be16, be32, put_be16},
     ip::{Address, TCP, UDP},
@@ -110,7 +110,7 @@ impl Family for V4 {
     #[inline(always)]
     fn verified_sum(header: &[u8]) -> Option<u64> {
         let addresses = le64(header, 12);
-        let all = with_carry(with_carry(addresses, le64(header, 0)), le32(header, 8));
+        let all = with_two(addresses, le64(header, 0), le32(header, 8));
         // A sum that is not 0 folds to 0xffff if it is a multiple of it.
         all.is_multiple_of(0xffff).then_some(addresses)
     }
@@ -161,7 +161,7 @@ impl Family for V6 {
 
     #[inline(always)]
     fn verified_sum(header: &[u8]) -> Option<u64> {
-        Some([8, 16, 24, 32].into_iter().fold(0, |sum, at| with_carry(sum, le64(header, at))))
+        header[8..].first_chunk().map(|addresses| with_four(0, addresses))
     }
 
     #[inline(always)]
@@ -198,10 +198,16 @@ impl<'a, F: Family> FastPathPacket<F, Segment<'a>> {
     /// that of TCP; [`Packet::read`] reads all others.
     #[inline(always)]
     pub fn read(frame: &'a [u8], verified: bool) -> Option<Self> {
+        Self::read_if(frame, verified, |_| true)
+    }
+
+    /// As `read`, of a segment whose flags are wanted: of others nothing more is read.
+    #[inline(always)]
+    pub fn read_if(frame: &'a [u8], verified: bool, wanted: impl FnOnce(u8) -> bool) -> Option<Self> {
         let headers = ETHERNET + F::HEADER;
         let fixed = frame.get(..headers + tcp::HEADER)?;
         let (ip, header) = fixed[ETHERNET..].split_at(F::HEADER);
-        if !(be16(fixed, MACS) == F::ETHERTYPE && F::is_plain(ip) && ip[F::PROTOCOL] == TCP) {
+        if !(be16(fixed, MACS) == F::ETHERTYPE && F::is_plain(ip) && ip[F::PROTOCOL] == TCP && wanted(header[13])) {
             return None;
         }
         let end = ETHERNET + F::packet_len(ip);
@@ -252,7 +258,7 @@ fn segment_total(segment: &[u8], sum: u64) -> u64 {
         Some((header, data)) => (with_four(sum, header), data),
         None => (sum, segment),
     };
-    if rest.is_empty() { sum } else { with_carry(sum, total_le(rest)) }
+    if rest.is_empty() { sum } else { total_le(sum, rest) }
 }
 
 /// The sum of the pseudo header's words in little-endian order, if the IP header is right. It takes up to 64 bits.

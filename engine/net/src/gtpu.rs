@@ -9,6 +9,8 @@ pub const HEADER: usize = 8;
 /// Bytes of the fields behind it, there if any of its last three flags is set: sequence number, N-PDU number, type of the next
 /// extension header.
 pub const OPTIONAL: usize = 4;
+/// Type of messages that carry a packet (TS 29.281 section 6.1).
+pub const G_PDU: u8 = 255;
 /// Version 1, GTP and not GTP'.
 pub const VERSION_1: u8 = 0x30;
 const VERSION_BITS: u8 = 0xf0;

@@ -2,8 +2,8 @@
 //! One pass over a frame that finds its layers: Ethernet with any number of VLAN tags, MPLS labels or a PPPoE session, the first IP
 //! header with its options or extension headers, and what it carries.
 //!
-//! Nothing is verified but that headers lie in the frame; [`crate::packet`] does that. What is in a tunnel has layers of its own,
-//! which begin with an IP header ([`crate::ip::Fixed`]) or with an Ethernet header.
+//! Nothing is verified but that headers lie in the frame; [`crate::packet`] does that. The packet in a tunnel has
+//! layers of its own ([`Headers::inner`]).
 use crate::{
     ethernet::{self, Link},
     field::be16,
@@ -39,7 +39,12 @@ impl Headers {
     /// Finds the headers of an Ethernet frame; none if it carries no IP.
     #[inline]
     pub fn find(frame: &[u8]) -> Option<Self> {
-        let link = Link::find(frame)?;
+        Self::behind(frame, Link::find(frame)?)
+    }
+
+    /// Finds the headers behind an Ethernet header.
+    #[inline]
+    pub(crate) fn behind(frame: &[u8], link: Link) -> Option<Self> {
         match link.ethertype {
             ethernet::IPV4 => Self::v4(frame, link, link.end),
             ethernet::IPV6 => Self::v6(frame, link, link.end),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What packets look like: a file for each protocol with what is read and written of it, one pass that finds the layers of a frame
-//! ([`headers`]), the Internet checksum, marks and the measurement trailer.
+//! ([`headers`]) and those of the packet in a tunnel ([`inner`]), the Internet checksum, marks and the measurement trailer.
 //!
 //! ```
 //! use spate_net::{Headers, ip::TCP};
@@ -25,6 +25,7 @@ pub mod gtpu;
 pub mod headers;
 pub mod icmp;
 pub mod icmpv6;
+pub mod inner;
 pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
@@ -44,10 +45,12 @@ pub mod tcp;
 pub mod trailer;
 pub mod udp;
 pub mod vlan;
+pub mod vxlan;
 
 pub use address_ranges::AddressRanges;
 pub use encap::Encap;
 pub use headers::Headers;
+pub use inner::{Inner, Tunnel};
 pub use ip::Address;
 pub use mark::Mark;
 pub use tag_list::TagList;

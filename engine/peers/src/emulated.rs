@@ -20,8 +20,8 @@ use anyhow::Context;
 use rtrb::{Consumer, RingBuffer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use spate_stateful::{
-    Client, Comparison, Count, Counters, Emulation, Instruction, Payload, Pool, PortLink, Program, Protocol, Received,
-    Record, Recorder, Scenario, Server, Template, Tunables, WeightedPool, arrivals,
+    Client, Comparison, Count, Counters, Emulation, Instruction, Payload, Pool, PortLink, Program, Protocol, Ratio,
+    Received, Record, Recorder, Scenario, Server, Template, Tunables, WeightedPool, arrivals,
     pool::Order,
     program::Until,
     tcp,
@@ -217,7 +217,7 @@ impl Engine {
             port: 0,
             program: program(vec![Instruction::Connect, send, end, Instruction::Close]),
             tunables,
-            rate: (per_second as u64, 1),
+            rate: Ratio::new(per_second as u64, 1),
             limit: clients as u64,
             most_open: 0,
         };

@@ -103,7 +103,7 @@ impl Rewrite {
         Ok(())
     }
 
-    /// Writes into packet `number`, which passed `check`. What is left is to seal it, with its trailer if it has one.
+    /// Writes into packet `number`, which passed `check`. Its trailer is left to be written ([`Rewrite::write_trailer`]), if it has one.
     pub fn write(&mut self, number: u64, frame: &mut [u8]) -> ChecksumFixup {
         if let Some(values) = &mut self.values {
             let values = values.of(number);
@@ -122,9 +122,9 @@ impl Rewrite {
         if self.fix_checksums && written { checksum_fixup::fix(frame, trailer) } else { ChecksumFixup::NOTHING }
     }
 
-    /// Writes the trailer of a packet that `write` made ready, if packets have one.
+    /// Writes the trailer of a packet that `write` made ready, if packets have one, and updates the checksum that covers it.
     #[inline]
-    pub fn fixup(flow: bool, fixup: ChecksumFixup, trailer: Trailer, frame: &mut [u8]) {
+    pub fn write_trailer(flow: bool, fixup: ChecksumFixup, trailer: Trailer, frame: &mut [u8]) {
         if flow {
             let bytes = trailer.encode();
             let at = frame.len() - trailer::LEN;

@@ -15,7 +15,8 @@ use std::{env, sync::Arc};
 use spate_net::checksum::{checksum, sum};
 use spate_stateful::{
     Address, Client, Count, HeaderLengths, Hints, Instruction, Offloads, Payload, Pool, PortLink, Program, Protocol,
-    Received, Scenario, Segmentation, Server, Stack, Template, Tunables, Tuple, WeightedPool, pool::Order, tcp::Output,
+    Ratio, Received, Scenario, Segmentation, Server, Stack, Template, Tunables, Tuple, WeightedPool, pool::Order,
+    tcp::Output,
 };
 
 const RESPONSE: u64 = 32 << 10;
@@ -116,7 +117,7 @@ fn scenario() -> Scenario {
                 port: 0,
                 program: client,
                 tunables: tunables.clone(),
-                rate: (1, 1),
+                rate: Ratio::ONE,
                 limit: 0,
                 most_open: 0,
             }),

@@ -7,7 +7,7 @@ use std::{env, sync::Arc};
 
 use rtrb::{Consumer, RingBuffer};
 use spate_stateful::{
-    Address, Client, Count, Instruction, Payload, Pool, PortLink, Program, Protocol, Record, Recorder, Scenario,
+    Address, Client, Count, Instruction, Payload, Pool, PortLink, Program, Protocol, Ratio, Record, Recorder, Scenario,
     Server, Stack, Template, Tunables, Tuple, WeightedPool, arrivals, pool::Order, tcp::Output,
 };
 
@@ -54,7 +54,7 @@ fn scenario() -> Scenario {
                 port: CLIENT,
                 program: program(vec![Instruction::Connect, send.clone(), receive.clone(), Instruction::Close]),
                 tunables: tunables.clone(),
-                rate: (1, 1),
+                rate: Ratio::ONE,
                 limit: 0,
                 most_open: 0,
             }),

@@ -16,7 +16,7 @@ use std::{collections::VecDeque, env, hint::black_box, sync::Arc};
 use spate_net::fast::{V4, ends};
 use spate_stateful::{
     Address, Client, Count, Counters, Hints, Instruction, OffloadRequest, Payload, Pool, PortLink, Prefetched, Program,
-    Protocol, Received, Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool,
+    Protocol, Ratio, Received, Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool,
     flow::{Flow, State, flags},
     packet::{
         ETHERNET, Endpoints, FastPathPacket, LowerHeaders, Options, Segment, SegmentHeader, TCP_HEADER, TIMESTAMPS_LEN,
@@ -450,7 +450,7 @@ fn scenario() -> Scenario {
         Pool::new(Address::v4(first), Address::v4(first + 255), Order::Sequential).expect("a range of addresses")
     };
     let tunables = Tunables { time_wait_ns: TIME_WAIT_NS, ..Tunables::default() };
-    let (rate, limit, most_open) = ((1, 1), 0, 0);
+    let (rate, limit, most_open) = (Ratio::ONE, 0, 0);
     Scenario {
         payloads: vec![Payload::pattern(DATA.into())],
         pools: vec![pool(0x1000_0000), pool(0x3000_0000)],

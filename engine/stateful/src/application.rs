@@ -12,6 +12,7 @@ use crate::{
     payload::Payload,
     program::{Instruction, Program},
     random,
+    scenario::Tunables,
     sending::{Backlog, NoRoom, parts},
     slab::Slab,
     tcp::{Context, Instant},
@@ -65,16 +66,44 @@ pub enum Transition {
 }
 
 impl Flow {
-    /// Whether the program waits for more than has come: what most segments of a long transfer leave it with.
-    #[inline]
-    pub fn waits_for_more(&self, program: &Program) -> bool {
-        let most = match program.instructions.get(usize::from(self.pc)) {
-            Some(Instruction::Receive { bytes, .. }) => *bytes,
-            _ => return false,
-        };
-        self.received < most
-            && !self.any(flags::FIN_RECEIVED | flags::PROGRAM_WAITS)
-            && self.state == State::Established
+    /// Lets the program of a connection go on as long as its instructions are those of most programs, which need no [`Machine`]. False: the
+    /// next one is another, or executed otherwise, and `go_on` goes on.
+    #[inline(always)]
+    pub fn go_on_by_common(
+        &mut self,
+        program: &Program,
+        payloads: &[Payload],
+        counters: &Counters,
+        tunables: &Tunables,
+    ) -> bool {
+        if self.any(flags::PROGRAM_ENDED) || self.state == State::Closed {
+            return true;
+        }
+        debug_assert!(self.is_tcp());
+        for _ in 0..MAX_INSTRUCTIONS {
+            let step = match program.instructions.get(usize::from(self.pc)) {
+                Some(Instruction::Connect | Instruction::Accept) => self.wait_to_open(),
+                Some(&Instruction::Receive { bytes, clear }) => self.receive(bytes, clear, counters),
+                Some(&Instruction::Send { payload, wait: false }) => {
+                    let Some(step) = self.send_whole(payload as u16, payloads, counters, tunables) else {
+                        return false;
+                    };
+                    step
+                }
+                Some(Instruction::Close) | None => self.end(),
+                _ => return false,
+            };
+            match step {
+                Step::Next => self.pc += 1,
+                Step::End => {
+                    self.has_ended();
+                    return true;
+                }
+                _ => return true,
+            }
+            self.clear(flags::INSTRUCTION_STARTED);
+        }
+        false
     }
 
     /// Lets the program go on. Returns what it has come to that is not the flow's alone.
@@ -97,8 +126,7 @@ impl Flow {
                 Step::Wait => return None,
                 Step::Leave(left) => return Some(left),
                 Step::End => {
-                    self.set(flags::PROGRAM_ENDED);
-                    self.clear(flags::PROGRAM_WAITS);
+                    self.has_ended();
                     return None;
                 }
             }
@@ -111,6 +139,12 @@ impl Flow {
 
     fn is_tcp(&self) -> bool {
         self.state != State::Datagrams
+    }
+
+    #[inline]
+    fn has_ended(&mut self) {
+        self.set(flags::PROGRAM_ENDED);
+        self.clear(flags::PROGRAM_WAITS);
     }
 
     /// The program has come to its end.
@@ -130,10 +164,7 @@ impl Flow {
     #[inline(always)]
     fn step(&mut self, instruction: &Instruction, machine: &mut Machine<'_>, cx: &mut Context<'_>) -> Step {
         match *instruction {
-            Instruction::Connect | Instruction::Accept => {
-                let open = !matches!(self.state, State::SynSent | State::SynReceived);
-                if open { Step::Next } else { Step::Wait }
-            }
+            Instruction::Connect | Instruction::Accept => self.wait_to_open(),
             Instruction::Send { payload, wait } => self.send(payload as u16, wait, machine, cx),
             Instruction::Receive { bytes, clear } => self.receive(bytes, clear, cx.counters),
             Instruction::ReceiveMessages { messages, clear } => self.receive(u64::from(messages), clear, cx.counters),
@@ -211,6 +242,36 @@ impl Flow {
                 step
             }
         }
+    }
+
+    #[inline(always)]
+    fn wait_to_open(&self) -> Step {
+        let open = !matches!(self.state, State::SynSent | State::SynReceived);
+        if open { Step::Next } else { Step::Wait }
+    }
+
+    /// As `send`, of a payload of one part behind which nothing is queued; none, and nothing is done, if it is not so.
+    #[inline(always)]
+    fn send_whole(
+        &mut self,
+        payload: u16,
+        payloads: &[Payload],
+        counters: &Counters,
+        tunables: &Tunables,
+    ) -> Option<Step> {
+        if self.has(flags::INSTRUCTION_STARTED) {
+            return None;
+        }
+        let bytes = self.queue_first(payload, payloads)?;
+        self.clear(flags::PROGRAM_WAITS);
+        self.set(flags::OUTPUT);
+        counters.add(Count::QueuedBytes, u64::from(bytes));
+        if self.queued() <= tunables.send_buffer {
+            return Some(Step::Next);
+        }
+        self.set(flags::INSTRUCTION_STARTED);
+        self.set_parts_queued(1, 1);
+        Some(Step::Wait)
     }
 
     #[inline(always)]

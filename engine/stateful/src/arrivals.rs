@@ -23,9 +23,7 @@ mod turns;
 
 use std::collections::VecDeque;
 
-use num_integer::gcd;
-
-use crate::{FieldPath, random::mix, tuples::Share};
+use crate::{FieldPath, Ratio, random::mix, tuples::Share};
 use steps::Steps;
 pub use turns::Order;
 use turns::Turns;
@@ -33,8 +31,8 @@ use turns::Turns;
 /// Rate and limit of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// Flows a second over all workers, as a fraction; 0 of something: none begin.
-    pub rate: (u64, u64),
+    /// Flows a second over all workers; 0: none begin.
+    pub rate: Ratio,
     /// No more flows than this over all workers; 0: no limit.
     pub limit: u64,
 }
@@ -53,9 +51,6 @@ pub struct DueFlow {
 /// Why there is no such set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TimingError {
-    /// The rate of this template.
-    #[error("divides by 0")]
-    Denominator(usize),
     /// Rate of this template, or the sum of rates up to it.
     #[error("needs more than 64 bits together with those before; use rounder rates")]
     TooFine(usize),
@@ -68,9 +63,7 @@ impl TimingError {
     /// Path of the field in the scenario.
     pub fn field(&self) -> FieldPath {
         match self {
-            Self::Denominator(template) | Self::TooFine(template) => {
-                FieldPath::from("templates").index(*template).field("flows_per_second")
-            }
+            Self::TooFine(template) => FieldPath::from("templates").index(*template).field("flows_per_second"),
             Self::RampUp => "ramp_up_ns".into(),
         }
     }
@@ -151,7 +144,7 @@ enum Ramp {
 struct Slope {
     ns: u128,
     /// `2 * ns / rate` in ns squared: slot s is due at the root of s times this fraction and the square of the schedule's begin.
-    square: (u128, u128),
+    square: Ratio<u128>,
     /// No more slots begin on it.
     slots: u64,
 }
@@ -164,7 +157,7 @@ struct Clock {
     /// ...when it was so late...
     ticks: u128,
     /// ...it has gone by this fraction of the given rates.
-    factor: (u64, u64),
+    factor: Ratio,
 }
 
 impl FlowSchedule {
@@ -181,9 +174,10 @@ impl FlowSchedule {
     ) -> Result<Self, TimingError> {
         let (weights, seconds) = weights(timings)?;
         let sum = weights.iter().sum::<u64>();
-        let line = Line::new(sum, seconds, share).ok_or(TimingError::TooFine(timings.len().saturating_sub(1)))?;
+        let rate = Ratio::new(sum, seconds);
+        let line = Line::new(rate, share).ok_or(TimingError::TooFine(timings.len().saturating_sub(1)))?;
         let ramp_up = ramp_up.into();
-        let ramp = (sum > 0 && ramp_up.ns > 0).then(|| Ramp::new(sum, seconds, ramp_up));
+        let ramp = (sum > 0 && ramp_up.ns > 0).then(|| Ramp::new(rate, ramp_up));
         let mut this = Self {
             share,
             block: 0,
@@ -197,7 +191,7 @@ impl FlowSchedule {
             line_before: (line.ticks, line.rest),
             line,
             ramp: ramp.transpose()?,
-            clock: Clock { since_ns: start_ns, ticks: 0, factor: (1, 1) },
+            clock: Clock { since_ns: start_ns, ticks: 0, factor: Ratio::ONE },
             from: 0,
             later: VecDeque::with_capacity(MAX_SCHEDULES),
             over: VecDeque::with_capacity(MAX_SCHEDULES),
@@ -231,7 +225,10 @@ impl FlowSchedule {
             if !self.later.is_empty() && self.go_on() {
                 continue;
             }
-            self.walk(self.slot - self.passed);
+            // A worker that has all slots passes none.
+            if self.slot > self.passed {
+                self.walk(self.slot - self.passed);
+            }
             if self.open == 0 {
                 continue;
             }
@@ -251,14 +248,10 @@ impl FlowSchedule {
         }
     }
 
-    /// From an instant on rates are this fraction of the given ones (0 of something: a pause). Between slots the part that has
+    /// From an instant on rates are this fraction of the given ones (0: a pause). Between slots the part that has
     /// passed is kept. What was due before and is not taken stays due, at the change at the latest. A ramp goes on at that
     /// fraction of its speed.
-    ///
-    /// # Panics
-    /// If the denominator is 0.
-    pub fn change(&mut self, at_ns: u64, factor: (u64, u64)) {
-        assert!(factor.1 > 0, "a factor's denominator");
+    pub fn change(&mut self, at_ns: u64, factor: Ratio) {
         self.clock = Clock { since_ns: at_ns.max(self.clock.since_ns), ticks: self.clock.ticks_at(at_ns), factor };
     }
 
@@ -269,7 +262,7 @@ impl FlowSchedule {
 
     /// Whether no flow of a template becomes due as things are, because its rate is 0.
     pub fn stands(&self, template: usize) -> bool {
-        self.clock.factor.0 == 0 || self.weights[template] == 0
+        self.clock.factor.is_zero() || self.weights[template] == 0
     }
 
     /// A schedule that is over, to be freed.
@@ -346,6 +339,7 @@ impl FlowSchedule {
     fn due_ticks(&self, slot: u64) -> u128 {
         let first = self.block * self.share.workers;
         let full = match slot.checked_sub(first) {
+            Some(0) => self.line.ticks,
             Some(ahead) => self.line.ticks_at((self.line.ticks, self.line.rest), ahead as usize),
             None => self.line.ticks_at(self.line_before, (slot + self.share.workers - first) as usize),
         };
@@ -374,16 +368,12 @@ impl FlowSchedule {
 /// Rates as whole numbers of flows in a number of seconds.
 fn weights(timings: &[Timing]) -> Result<(Vec<u64>, u64), TimingError> {
     let (mut weights, mut seconds, mut sum) = (Vec::<u64>::new(), 1u64, 0u64);
-    for (index, Timing { rate: (flows, denominator), .. }) in timings.iter().enumerate() {
-        if *denominator == 0 {
-            return Err(TimingError::Denominator(index));
-        }
-        let (flows, denominator) = reduced(*flows, *denominator);
-        let more = denominator / gcd(denominator, seconds);
+    for (index, Timing { rate, .. }) in timings.iter().enumerate() {
+        let more = Ratio::new(rate.denominator(), seconds).numerator();
         let added = (|| {
             seconds = seconds.checked_mul(more)?;
             weights.iter_mut().for_each(|weight| *weight = weight.saturating_mul(more));
-            let weight = flows.checked_mul(seconds / denominator)?;
+            let weight = rate.numerator().checked_mul(seconds / rate.denominator())?;
             weights.push(weight);
             sum = sum.checked_mul(more)?.checked_add(weight)?;
             Some(())
@@ -393,19 +383,14 @@ fn weights(timings: &[Timing]) -> Result<(Vec<u64>, u64), TimingError> {
     Ok((weights, seconds))
 }
 
-fn reduced(a: u64, b: u64) -> (u64, u64) {
-    let factor = gcd(a, b);
-    (a / factor, b / factor)
-}
-
 impl Line {
-    /// The line of `sum` slots in this many seconds; none if that exceeds 128 bits.
-    fn new(sum: u64, seconds: u64, share: Share) -> Option<Self> {
-        if sum == 0 {
+    /// The line of slots at a rate; none if that exceeds 128 bits.
+    fn new(rate: Ratio, share: Share) -> Option<Self> {
+        if rate.is_zero() {
             return Some(Self { ticks: 0, rest: 0, later: [(0, 0)].into(), sum: 1 });
         }
-        let (sum, seconds) = reduced(sum, seconds);
-        let (sum, each) = (u128::from(sum), (u128::from(seconds) * SECOND) << FRACTION);
+        let rate = rate.wide();
+        let (sum, each) = (rate.numerator(), (rate.denominator() * SECOND) << FRACTION);
         let after = |slots: u64| each.checked_mul(slots.into()).map(|all| (all / sum, all % sum));
         let later = (0..=share.workers).map(after).collect::<Option<_>>()?;
         Some(Self { ticks: 0, rest: 0, later, sum })
@@ -431,23 +416,22 @@ impl Line {
 }
 
 impl Ramp {
-    fn new(sum: u64, seconds: u64, up: RampUp) -> Result<Self, TimingError> {
+    fn new(rate: Ratio, up: RampUp) -> Result<Self, TimingError> {
         if up.step_ns == 0 {
-            return Slope::new(sum, seconds, up.ns).map(Self::Even).ok_or(TimingError::RampUp);
+            return Slope::new(rate, up.ns).map(Self::Even).ok_or(TimingError::RampUp);
         }
-        Steps::new(sum, seconds, up.ns, up.step_ns).map(Self::Stepped).ok_or(TimingError::RampUp)
+        Steps::new(rate, up.ns, up.step_ns).map(Self::Stepped).ok_or(TimingError::RampUp)
     }
 }
 
 impl Slope {
-    fn new(sum: u64, seconds: u64, ramp_up_ns: u64) -> Option<Self> {
-        let (sum, seconds) = reduced(sum, seconds);
-        let (sum, ns) = (u128::from(sum), u128::from(ramp_up_ns));
-        let each = u128::from(seconds) * SECOND;
+    fn new(rate: Ratio, ramp_up_ns: u64) -> Option<Self> {
+        let (rate, ns) = (rate.wide(), u128::from(ramp_up_ns));
+        let (sum, each) = (rate.numerator(), rate.denominator() * SECOND);
         // Slot s is before the end if s < sum * ns / (2 * each).
         let slots = u64::try_from(sum.checked_mul(ns)?.div_ceil(each.checked_mul(2)?)).ok()?;
-        let square = (each.checked_mul(2)?.checked_mul(ns)?, sum);
-        square.0.checked_mul(slots.into())?;
+        let square = Ratio::new(each.checked_mul(2)?.checked_mul(ns)?, sum);
+        square.numerator().checked_mul(slots.into())?;
         Some(Self { ns, square, slots })
     }
 
@@ -456,7 +440,7 @@ impl Slope {
         if slot >= self.slots {
             return None;
         }
-        let square = self.square.0 * u128::from(slot) / self.square.1 + from_ns * from_ns;
+        let square = self.square.numerator() * u128::from(slot) / self.square.denominator() + from_ns * from_ns;
         (square < self.ns * self.ns).then(|| square.isqrt())
     }
 }
@@ -467,17 +451,21 @@ impl Clock {
     fn due_ns(&self, ticks: u128) -> Option<u64> {
         let ahead = ticks.saturating_sub(self.ticks);
         let ns = match self.factor {
-            (1, 1) => ahead >> FRACTION,
+            Ratio::ONE => ahead >> FRACTION,
             _ if ahead == 0 => 0,
-            (0, _) => return None,
-            (num, den) => ahead.checked_mul(den.into())? / (u128::from(num) << FRACTION),
+            Ratio::ZERO => return None,
+            factor => {
+                let factor = factor.wide();
+                ahead.checked_mul(factor.denominator())? / (factor.numerator() << FRACTION)
+            }
         };
         self.since_ns.checked_add(u64::try_from(ns).ok()?)
     }
 
     fn ticks_at(&self, at_ns: u64) -> u128 {
         let passed = u128::from(at_ns.saturating_sub(self.since_ns)) << FRACTION;
-        let (num, den) = (u128::from(self.factor.0), u128::from(self.factor.1));
+        let factor = self.factor.wide();
+        let (num, den) = (factor.numerator(), factor.denominator());
         // By parts, as the product may exceed 128 bits.
         self.ticks.saturating_add((passed / den).saturating_mul(num)).saturating_add(passed % den * num / den)
     }

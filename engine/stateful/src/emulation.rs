@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    FieldPath, Scenario,
+    FieldPath, Ratio, Scenario,
     arrivals::{DueFlow, FlowSchedule, Timing, TimingError},
     counters::{Count, Counters},
     records::Recorder,
@@ -136,7 +136,7 @@ impl Emulation {
         });
         let opened: Vec<_> = scenario.opened().collect();
         let tuples = Tuples::with_opened(&scenario.pools, templates, &opened, share, sharding)?;
-        let rate = |template: &crate::Template| template.client.as_ref().map_or((0, 1), |client| client.rate);
+        let rate = |template: &crate::Template| template.client.as_ref().map_or(Ratio::ZERO, |client| client.rate);
         let rates: Vec<_> = scenario.templates.iter().map(rate).collect();
         let prepared = Some(*Self::flow_schedule(&scenario, &rates, share)?);
         let limits = scenario.templates.iter().enumerate().map(|(template, of)| {
@@ -258,12 +258,13 @@ impl Emulation {
         }
         if let Some(arrivals) = &mut self.arrivals {
             let stack = &self.stack;
-            arrivals.count(end_ns, |template, owed| stack.counters(template, true).add(Count::FlowsNotStarted, owed));
+            arrivals
+                .count(end_ns, |template, overdue| stack.counters(template, true).add(Count::FlowsNotStarted, overdue));
         }
     }
 
     /// From an instant on rates are this fraction of those of the scenario.
-    pub fn change_rate(&mut self, at_ns: u64, factor: (u64, u64)) {
+    pub fn change_rate(&mut self, at_ns: u64, factor: Ratio) {
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.change(at_ns, factor);
         }
@@ -285,18 +286,14 @@ impl Emulation {
     ///
     /// # Errors
     /// If the arithmetic would not be exact.
-    pub fn flow_schedule(
-        scenario: &Scenario,
-        rates: &[(u64, u64)],
-        share: Share,
-    ) -> Result<Box<FlowSchedule>, TimingError> {
+    pub fn flow_schedule(scenario: &Scenario, rates: &[Ratio], share: Share) -> Result<Box<FlowSchedule>, TimingError> {
         let limit = |template: &crate::Template| template.client.as_ref().map_or(0, |client| client.limit);
         let timings: Vec<_> = scenario
             .templates
             .iter()
             .zip(rates)
             .map(|(template, &rate)| Timing {
-                rate: if template.client.is_some() { rate } else { (0, 1) },
+                rate: if template.client.is_some() { rate } else { Ratio::ZERO },
                 limit: limit(template),
             })
             .collect();
@@ -455,6 +452,12 @@ impl Emulation {
     #[inline]
     pub fn receive_hinted(&mut self, port: usize, frame: &[u8], hints: Hints<'_>, now_ns: u64) -> Received {
         self.stack.receive_hinted(port, frame, hints, now_ns)
+    }
+
+    /// See [`Stack::receive_hinted_v4`].
+    #[inline]
+    pub fn receive_hinted_v4(&mut self, port: usize, frame: &[u8], hints: Hints<'_>, now_ns: u64) -> Received {
+        self.stack.receive_hinted_v4(port, frame, hints, now_ns)
     }
 
     /// See [`Stack::look_ahead`].

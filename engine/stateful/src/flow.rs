@@ -11,7 +11,7 @@ use crate::{
 #[repr(u8)]
 #[expect(missing_docs, reason = "the names of the RFC")]
 pub enum State {
-    /// Ended: the flow is forgotten as soon as what it owes is sent.
+    /// Ended: the flow is forgotten as soon as what is due is sent.
     Closed,
     SynSent,
     SynReceived,
@@ -332,7 +332,7 @@ impl Flow {
         counting.fold(first, |earliest, at| if crate::wheel::before(at, earliest) { at } else { earliest })
     }
 
-    /// Whether nothing is to be done for it until its entry in the wheel comes up, or a segment: it is open, owes nothing, and its entry
+    /// Whether nothing is to be done for it until its entry in the wheel comes up, or a segment: it is open, has nothing due to be sent, and its entry
     /// is in time for its deadlines, if it has any.
     #[inline]
     pub fn rests(&self) -> bool {

@@ -69,6 +69,7 @@ pub mod pool;
 pub mod program;
 mod protocol;
 pub mod random;
+mod ratio;
 pub mod records;
 pub mod scenario;
 mod sending;
@@ -95,6 +96,7 @@ pub use payload::Payload;
 pub use pool::{Part, Pool, WeightedPool};
 pub use program::{Comparison, Instruction, Program};
 pub use protocol::Protocol;
+pub use ratio::Ratio;
 pub use records::{End, Record, Recorder};
 pub use scenario::{Client, CongestionControl, Scenario, Server, Template, Tunables};
 pub use stack::{

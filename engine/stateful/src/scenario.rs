@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is emulated: templates with their programs, addresses and settings, checked and with all defaults filled in.
 use crate::{
-    IgnoredSources, Part, Payload, Pool, Program, Protocol, WeightedPool, arrivals,
+    IgnoredSources, Part, Payload, Pool, Program, Protocol, Ratio, WeightedPool, arrivals,
     program::effects::{Awaited, Opens},
 };
 
@@ -127,7 +127,7 @@ pub struct Client {
     /// Its transport's settings.
     pub tunables: Tunables,
     /// New flows a second over all workers of all engines, as a fraction; 0 of something: only programs of other templates open them.
-    pub rate: (u64, u64),
+    pub rate: Ratio,
     /// No more flows than this over all workers of all engines; 0 means no limit.
     pub limit: u64,
     /// No more flows than this at a time over all workers of all engines; 0 means no limit.

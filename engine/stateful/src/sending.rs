@@ -106,6 +106,19 @@ impl Flow {
         Ok(len)
     }
 
+    /// Queues a payload of one part if nothing is queued. Returns how many bytes that is; none: nothing was done.
+    #[inline]
+    pub fn queue_first(&mut self, payload: u16, payloads: &[Payload]) -> Option<u32> {
+        let len = payloads[usize::from(payload)].len();
+        if self.piece_count > 0 || len == 0 || len > PART {
+            return None;
+        }
+        self.pieces[0] = Piece { seq: self.snd_end, payload, part: 0 };
+        self.piece_count = 1;
+        self.snd_end = self.snd_end.wrapping_add(len as u32);
+        Some(len as u32)
+    }
+
     /// Forgets pieces that are acknowledged.
     #[inline]
     pub fn dequeue(&mut self, backlogs: &mut Slab<Backlog>) {

@@ -11,6 +11,7 @@ mod receive;
 mod recording;
 mod replies;
 mod secrets;
+mod side_index;
 mod sides;
 mod timers;
 mod transmit;
@@ -27,6 +28,7 @@ use port::{Port, Queue, Station};
 pub use receive::{Hints, Prefetched, Received};
 use replies::Unanswered;
 use secrets::Secrets;
+use side_index::SideIndex;
 use sides::Sides;
 use spate_stats::Times;
 pub use tuple::Tuple;
@@ -151,17 +153,6 @@ pub struct Stack {
     records: Option<Box<Records>>,
     /// The flow that the stack works for now, if that one is recorded.
     works_for: u32,
-}
-
-#[inline]
-fn side_of(template: usize, client: bool) -> usize {
-    2 * template + usize::from(!client)
-}
-
-/// Whether a side, as `side_of` numbers them, is one of clients.
-#[inline]
-fn is_client(side: usize) -> bool {
-    side.is_multiple_of(2)
 }
 
 /// Bytes of the histograms of a template's times.
@@ -334,13 +325,13 @@ impl Stack {
 
     /// The counters of one side of a template.
     pub fn counters(&self, template: usize, client: bool) -> &Arc<Counters> {
-        &self.sides[side_of(template, client)].counters
+        &self.sides[SideIndex::of(template, client).position()].counters
     }
 
     /// Flows of one side of a template, those in TIME-WAIT not among them.
     #[inline]
     pub fn open_flows(&self, template: usize, client: bool) -> u64 {
-        self.sides[side_of(template, client)].counters.open()
+        self.sides[SideIndex::of(template, client).position()].counters.open()
     }
 
     /// All flows, those in TIME-WAIT among them.
@@ -387,7 +378,7 @@ impl Stack {
         let added =
             if self.has_room(template) { self.add(template, true, number, (tuple, udp, hash), mac) } else { None };
         let Some(index) = added else {
-            self.sides[side_of(template, true)].counters.one(Count::FlowsExhausted);
+            self.sides[SideIndex::of(template, true).position()].counters.one(Count::FlowsExhausted);
             return Err(NotOpened::Exhausted);
         };
         let isn = if udp { 0 } else { self.initial_sequence(tuple) };
@@ -397,7 +388,7 @@ impl Stack {
             cx.counters.one(Count::FlowsAttempted);
             cx.counters.one(Count::FlowsEstablished);
             flow.exchange(&mut cx);
-            self.go_on(index);
+            self.go_on_by_all(index);
         } else {
             // Its program begins with that, and waits for it.
             flow.connect(isn, &mut cx);
@@ -411,7 +402,8 @@ impl Stack {
     #[inline]
     fn has_room(&self, template: usize) -> bool {
         let [clients, servers] = self.new;
-        !self.sides[side_of(template, true)].paired || self.flows.left() >= 2 + clients.saturating_sub(servers)
+        !self.sides[SideIndex::of(template, true).position()].paired
+            || self.flows.left() >= 2 + clients.saturating_sub(servers)
     }
 
     /// A flow is new no more.
@@ -426,7 +418,7 @@ impl Stack {
     /// The number of a server's next flow, of all workers'.
     fn server_number(&self, template: usize) -> u64 {
         let Share { worker, workers } = self.servers[template];
-        self.sides[side_of(template, false)].counters.get(Count::FlowsAccepted) * workers + worker
+        self.sides[SideIndex::of(template, false).position()].counters.get(Count::FlowsAccepted) * workers + worker
     }
 
     /// RFC 6528: a clock plus a secret function of the endpoints.
@@ -479,13 +471,13 @@ impl Stack {
     ) -> Option<u32> {
         let index = self.flows.take()?;
         let kind = kind(udp, tuple.local.is_v6());
-        let side = side_of(template, client);
+        let side = SideIndex::of(template, client);
         self.flows[index] = Flow {
             local: tuple.local.0 as u32,
             remote: tuple.remote.0 as u32,
             local_port: tuple.local_port,
             remote_port: tuple.remote_port,
-            side: side as u16,
+            side: side.in_flow(),
             number,
             flags: kind | flags::OPEN | if client { flags::CLIENT } else { 0 } | if udp { flags::SILENT } else { 0 },
             remote_mac,
@@ -498,8 +490,8 @@ impl Stack {
             self.begin_beside(index);
         }
         self.table.insert(hash, index);
-        self.sides[side].counters.opened();
-        self.new[side % 2] += usize::from(self.sides[side].paired);
+        self.sides[side.position()].counters.opened();
+        self.new[usize::from(!client)] += usize::from(self.sides[side.position()].paired);
         self.note_begin(index, tuple, udp);
         Some(index)
     }

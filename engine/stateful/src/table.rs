@@ -98,7 +98,9 @@ impl Table {
     pub fn fetch(&self, hash: u32) {
         let at = self.home(hash);
         fetch(&self.cells[at]);
-        fetch(&self.cells[self.after(at)]);
+        if let Some(next) = self.cells.get(at + 1) {
+            fetch(next);
+        }
     }
 
     /// Adds a flow that is not there.

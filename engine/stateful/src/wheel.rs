@@ -65,13 +65,14 @@ fn slot_of(wheel: u32, turn: u32) -> usize {
     (wheel * SLOTS + (turn & (SLOTS - 1))) as usize
 }
 
-/// The first of some slots that is not empty.
-fn first_taken(heads: &[u32]) -> Option<usize> {
+/// The first of some slots that is not empty; `N` at a time are passed.
+#[inline]
+fn first_taken<const N: usize>(heads: &[u32]) -> Option<usize> {
     // Vectors pass those that are empty: an entry has a lower number than none.
-    let taken = |heads: &[u32]| heads.iter().fold(NONE, |all, head| all & head) != NONE;
-    let (vectors, rest) = heads.as_chunks::<32>();
-    let passed = 32 * vectors.iter().position(|heads| taken(heads)).unwrap_or(vectors.len());
-    let within = if passed < heads.len() - rest.len() { &heads[passed..passed + 32] } else { rest };
+    let taken = |heads: &[u32; N]| heads.iter().fold(NONE, |all, head| all & head) != NONE;
+    let (vectors, rest) = heads.as_chunks::<N>();
+    let passed = N * vectors.iter().position(taken).unwrap_or(vectors.len());
+    let within = if passed < heads.len() - rest.len() { &heads[passed..passed + N] } else { rest };
     Some(passed + within.iter().position(|head| *head != NONE)?)
 }
 
@@ -210,12 +211,13 @@ impl Wheel {
         if !(1..WHEELS).any(comes_down) {
             // No entry moves down in this revolution of the lowest wheel.
             let end = if before(to, last) { to } else { last };
-            while self.now != end {
-                self.now = self.now.wrapping_add(1);
-                if self.heads[slot_of(0, self.now)] != NONE {
-                    return;
-                }
+            // Ticks of a revolution have slots in a row.
+            let first = slot_of(0, self.now) + 1;
+            if let Some(passed) = first_taken::<8>(&self.heads[first..first + end.wrapping_sub(self.now) as usize]) {
+                self.now = self.now.wrapping_add(1 + passed as u32);
+                return;
             }
+            self.now = end;
             if self.now == to {
                 return;
             }
@@ -241,7 +243,7 @@ impl Wheel {
     fn empty_from(&self, wheel: u32, turn: u32) -> Option<u32> {
         let first = slot_of(0, turn);
         let (before, from) = self.heads[slot_of(wheel, 0)..][..SLOTS as usize].split_at(first);
-        let ahead = first_taken(from).or_else(|| Some(from.len() + first_taken(before)?))?;
+        let ahead = first_taken::<32>(from).or_else(|| Some(from.len() + first_taken::<32>(before)?))?;
         Some(ahead as u32)
     }
 

@@ -17,7 +17,7 @@ use net::{CLIENT_PORT, Host, LINKS, MS, Net, Path, SERVER_PORT, START};
 use rtrb::RingBuffer;
 use spate_stateful::{
     Address, Client, Comparison, Count, Emulation, Hints, Instruction, Offloads, Payload, Pool, Prefetched, Program,
-    Protocol, Received, Recorder, Scenario, Segmentation, Server, Template, Tunables, WeightedPool, arrivals,
+    Protocol, Ratio, Received, Recorder, Scenario, Segmentation, Server, Template, Tunables, WeightedPool, arrivals,
     envelope::{Arrival, Envelopes, Ports},
     gtpu::Gtpu,
     payload::{Field, Values},
@@ -211,7 +211,7 @@ fn template(
             port: CLIENT_PORT,
             program,
             tunables: tunables.clone(),
-            rate: (rate, 1),
+            rate: Ratio::new(rate, 1),
             limit: 0,
             most_open: 0,
         }),
@@ -388,7 +388,7 @@ fn run(scenario: Scenario, path: Path, offloads: Offloads) -> impl Fn(Count) -> 
     let rates: Vec<_> = scenario
         .templates
         .iter()
-        .map(|of| of.client.as_ref().map_or((0, 1), |client| (2 * client.rate.0, 1)))
+        .map(|of| of.client.as_ref().map_or(Ratio::ZERO, |client| Ratio::new(2 * client.rate.numerator(), 1)))
         .collect();
     let flow_schedule = Emulation::flow_schedule(&scenario, &rates, share).expect("rates");
     watched(|| emulation.start(START));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use net::{CLIENT_PORT, MS, Net, Path, SERVER_PORT, request_response, scenario};
 use spate_stateful::{
-    Address, Count, Emulation, EmulationError, Payload, Pool, PortLink, Protocol, Scenario,
+    Address, Count, Emulation, EmulationError, Payload, Pool, PortLink, Protocol, Ratio, Scenario,
     payload::{Field, Values},
     pool::Order,
     tcp::Output,
@@ -17,7 +17,7 @@ use spate_stateful::{
 fn clients(rate: u64) -> Scenario {
     let (client, server, payloads) = request_response(10, 10);
     let mut of = scenario(Protocol::Tcp, client, server, payloads);
-    of.templates[0].client.as_mut().expect("clients").rate = (rate, 1);
+    of.templates[0].client.as_mut().expect("clients").rate = Ratio::new(rate, 1);
     of
 }
 
@@ -102,7 +102,7 @@ fn a_template_at_its_limit_holds_up_no_other() {
     // Nobody answers, and each gives up.
     of.templates[0].client.as_mut().expect("clients").tunables.connect_timeout_ns = 50 * MS;
     for template in &mut of.templates {
-        template.client.as_mut().expect("clients").rate = (100, 1);
+        template.client.as_mut().expect("clients").rate = Ratio::new(100, 1);
     }
     let mut emulation = emulation(of);
     emulation.start(0);
@@ -128,7 +128,7 @@ fn a_template_at_its_limit_holds_up_no_other() {
 #[test]
 fn flows_that_wait_for_others_are_neither_late_nor_the_workers_fault() {
     let mut of = at_most(2);
-    of.templates[0].client.as_mut().expect("clients").rate = (1000, 1);
+    of.templates[0].client.as_mut().expect("clients").rate = Ratio::new(1000, 1);
     // Nobody answers, and each gives up.
     of.templates[0].client.as_mut().expect("clients").tunables.connect_timeout_ns = 50 * MS;
     let mut emulation = emulation(of);
@@ -154,9 +154,9 @@ fn flows_that_wait_for_others_do_not_begin_while_their_template_stands() {
     of.templates[0].client.as_mut().expect("clients").tunables.connect_timeout_ns = 50 * MS;
     let (of, share) = (Arc::new(of), Share { worker: 0, workers: 1 });
     let pauses: [fn(&mut Emulation, &Scenario, Share, bool); 2] = [
-        |emulation, _, _, stand| emulation.change_rate(MS, if stand { (0, 1) } else { (1, 1) }),
+        |emulation, _, _, stand| emulation.change_rate(MS, if stand { Ratio::ZERO } else { Ratio::ONE }),
         |emulation, of, share, stand| {
-            let rate = if stand { (0, 1) } else { (100_000, 1) };
+            let rate = if stand { Ratio::ZERO } else { Ratio::new(100_000, 1) };
             let flow_schedule = Emulation::flow_schedule(of, &[rate], share).expect("a row");
             emulation.change_rates(if stand { MS } else { 3000 * MS }, flow_schedule);
         },

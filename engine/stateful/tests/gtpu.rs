@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use spate_net::spread;
 use spate_stateful::{
-    Address, Client, Count, Emulation, Instruction, NextHops, Payload, Pool, PortLink, Program, Protocol, Received,
-    Scenario, Server, Template, Tunables, WeightedPool, arrivals,
+    Address, Client, Count, Emulation, Instruction, NextHops, Payload, Pool, PortLink, Program, Protocol, Ratio,
+    Received, Scenario, Server, Template, Tunables, WeightedPool, arrivals,
     envelope::{Arrival, Envelopes, GatewayMac, Ports},
     gtpu::Gtpu,
     pool::Order,
@@ -119,7 +119,7 @@ impl Case {
             port: 0,
             program: client,
             tunables: tunables.clone(),
-            rate: (1000, 1),
+            rate: Ratio::new(1000, 1),
             limit: FLOWS,
             most_open: 0,
         };

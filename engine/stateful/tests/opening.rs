@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use net::{CLIENT_PORT, Host, LINKS, MS, Net, Path, request_response, scenario};
 use spate_stateful::{
-    Comparison, Count, Emulation, Instruction, Pool, Program, Protocol, Received, Scenario, Tunables,
+    Comparison, Count, Emulation, Instruction, Pool, Program, Protocol, Ratio, Received, Scenario, Tunables,
     pool::Order,
     tcp::Output,
     tuples::{Sharding, Share},
@@ -68,13 +68,13 @@ fn opening(client: Vec<Instruction>) -> Scenario {
     }
     let other = of.templates[0].clone();
     let opener = of.templates[0].client.as_mut().expect("clients");
-    (opener.rate, opener.limit, opener.program) = ((10 * OPENERS, 1), OPENERS, program(client));
+    (opener.rate, opener.limit, opener.program) = (Ratio::new(10 * OPENERS, 1), OPENERS, program(client));
     let server = vec![Instruction::Accept, Instruction::WaitForPeerClose];
     of.templates[0].server.as_mut().expect("servers").program = program(server);
     for port in [81, 82] {
         let mut template = other.clone();
         template.destination_port = port;
-        template.client.as_mut().expect("clients").rate = (0, 1);
+        template.client.as_mut().expect("clients").rate = Ratio::ZERO;
         of.templates.push(template);
     }
     of
@@ -161,7 +161,7 @@ fn what_cannot_be_opened_is_counted_and_the_opener_goes_on() {
     let mut of = opening(vec![Instruction::Connect, open(1), Instruction::Close]);
     // Both ends of all openers have slots, and there is none for more.
     of.most_flows = 2 * OPENERS as usize;
-    of.templates[0].client.as_mut().expect("clients").rate = (1_000_000, 1);
+    of.templates[0].client.as_mut().expect("clients").rate = Ratio::new(1_000_000, 1);
     let mut net = network(of);
     net.run_for(5 * SECOND);
     assert_eq!(count(&net, Count::FlowsClosed)[0], OPENERS);

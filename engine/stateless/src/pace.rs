@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn while_it_stands_nothing_is_due_and_nothing_is_owed_later() {
+    fn while_it_stands_nothing_is_due_and_nothing_is_caught_up_later() {
         let standing = Pace::from_start(pps(1)).changed(2_500_000_000, None);
         assert_eq!(standing.due(3), None);
         assert_eq!(standing.count_before(1 << 60), 3);

@@ -52,13 +52,13 @@ impl Rate {
         )
     }
 
-    /// The fraction, in lowest terms, that this rate is of another.
-    pub fn divided_by(self, other: Self) -> Result<(u64, u64), RateError> {
-        let Self { packets, nanoseconds } = Self::new(
-            u128::from(self.packets) * u128::from(other.nanoseconds),
-            u128::from(self.nanoseconds) * u128::from(other.packets),
+    /// This rate times `now / before`, of which the quotient must fit, too.
+    pub fn in_proportion(self, now: Self, before: Self) -> Result<Self, RateError> {
+        let factor = Self::new(
+            u128::from(now.packets) * u128::from(before.nanoseconds),
+            u128::from(now.nanoseconds) * u128::from(before.packets),
         )?;
-        Ok((packets, nanoseconds))
+        self.scaled(factor.packets, factor.nanoseconds)
     }
 
     /// Numerator: packets.

@@ -332,7 +332,7 @@ impl Schedule {
         self.started.drain(..)
     }
 
-    /// Gives streams other rates (none: to stand) from an instant on. What they owe already stays owed: take it first.
+    /// Gives streams other rates (none: to stand) from an instant on. Packets that are due already stay due: take them first.
     /// Costs as much as making the schedule.
     pub fn change(&mut self, at_ns: u64, changes: impl IntoIterator<Item = (usize, Option<Rate>)>) {
         for (stream, rate) in changes {

@@ -46,6 +46,7 @@ pub struct Gaps {
     /// Odd while a slot is written.
     version: AtomicU32,
     kept: Counter,
+    /// Once all are taken, a heap with the shortest gap in the first.
     slots: Box<[(Counter, Counter)]>,
     /// Gaps of at most this length were not kept: since the last restart, and between what was collected then and the restart.
     unlisted_ns: [Counter; 2],
@@ -107,12 +108,12 @@ impl Gaps {
                 self.kept.set(kept as u64 + 1);
             });
             if kept + 1 == self.slots.len() {
-                self.limit(last, self.two_shortest().1[0]);
+                self.write(|| (0..=kept / 2).rev().for_each(|slot| self.sift_down(slot, self.place(slot))));
+                self.limit(last, self.place(0).len_ns());
             }
         } else {
-            let (shortest, lengths) = self.two_shortest();
-            self.write(|| self.set(shortest, gap));
-            self.limit(last, lengths[1].min(gap.len_ns()));
+            self.write(|| self.sift_down(0, gap));
+            self.limit(last, self.place(0).len_ns());
         }
     }
 
@@ -195,18 +196,25 @@ impl Gaps {
         to_ns.set(gap.to_ns);
     }
 
-    /// The slot of the shortest, its length and that of the next.
-    fn two_shortest(&self) -> (usize, [u64; 2]) {
-        let (mut slot, mut lengths) = (0, [u64::MAX; 2]);
-        for (index, (from_ns, to_ns)) in self.slots.iter().enumerate() {
-            let len_ns = to_ns.get().wrapping_sub(from_ns.get());
-            if len_ns < lengths[0] {
-                (slot, lengths) = (index, [len_ns, lengths[0]]);
-            } else {
-                lengths[1] = lengths[1].min(len_ns);
+    /// Puts a gap into a slot of the heap that slots are once all are taken, in place of what is there, which is no longer: shorter gaps below
+    /// it move up.
+    fn sift_down(&self, mut slot: usize, gap: Span) {
+        let mut below = 2 * slot + 1;
+        while below < self.slots.len() {
+            let mut shorter = self.place(below);
+            if below + 1 < self.slots.len() {
+                let other = self.place(below + 1);
+                if other.len_ns() < shorter.len_ns() {
+                    (below, shorter) = (below + 1, other);
+                }
             }
+            if gap.len_ns() <= shorter.len_ns() {
+                break;
+            }
+            self.set(slot, shorter);
+            (slot, below) = (below, 2 * below + 1);
         }
-        (slot, lengths)
+        self.set(slot, gap);
     }
 
     /// Readers see all of a change or nothing of it.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"syscall"
 
+	"spate.dev/operator/internal/plugin/cluster"
 	"spate.dev/operator/internal/plugin/exit"
 )
 
@@ -45,6 +46,6 @@ func code(err error) int {
 	case alone && engine.Exited():
 		return engine.ExitCode()
 	}
-	fmt.Fprintln(os.Stderr, "error:", err)
+	fmt.Fprintln(os.Stderr, "error:", cluster.Explained(err))
 	return exit.Code(err)
 }

@@ -74,7 +74,25 @@ that generators run on are checked. Events and logs are shown, and collected in 
 		search.NewCommand(), records.NewCommand(), capture.NewCommand(), ping.NewCommand(), doctor.NewCommand(), pluginversion.NewCommand(version))
 	root.AddCommand(newprofile.NewCommand(), events.NewCommand(), logs.NewCommand(), mustgather.NewCommand(version))
 	root.SetUsageFunc(usageOf(root.UsageFunc()))
+	showUsage(root)
 	return root
+}
+
+// showUsage adds to errors about the number of arguments which arguments the commands take.
+func showUsage(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		showUsage(sub)
+	}
+	counted := c.Args
+	if counted == nil || !c.Runnable() {
+		return
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		if err := counted(c, args); err != nil {
+			return fmt.Errorf("%w: %s", err, c.UseLine())
+		}
+		return nil
+	}
 }
 
 // usageOf writes the usual usage of a command, but for kubectl's flags of the connection, of which it has the names: their descriptions would be

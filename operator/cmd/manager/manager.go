@@ -7,7 +7,6 @@ package main
 import (
 	"context"
 	"fmt"
-	goruntime "runtime"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -142,8 +141,7 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 	controllers := map[string]interface{ SetupWithManager(ctrl.Manager) error }{
 		"generator": &generator.Reconciler{
 			Client: c, Live: mgr.GetAPIReader(), Events: recorder, Engines: engines, Certificates: certificates,
-			// The operator's image has the engine, too: both images are of one architecture.
-			Access: access, Images: images, Architecture: goruntime.GOARCH, PullPolicy: corev1.PullPolicy(o.pullPolicy), PodMonitors: o.podMonitors,
+			Access: access, Images: images, Architecture: o.architecture, PullPolicy: corev1.PullPolicy(o.pullPolicy), PodMonitors: o.podMonitors,
 			Scrapes:    podspec.Scrapes{Labels: monitorLabels, Interval: o.scrapeInterval, NativeHistograms: o.nativeHistograms},
 			Namespaces: namespaces, Resolver: resolver,
 		},

@@ -40,6 +40,7 @@ type options struct {
 	watched          string
 	engineImage      string
 	pullPolicy       string
+	architecture     string
 	images           string
 	memoryLimit      string
 	inline           admission.InlineAllowed
@@ -84,6 +85,8 @@ func parse(args []string) (*options, error) {
 	f.BoolVar(&o.inline.SecretVolumes, "inline-secret-volumes", false, "allow generators within profiles volumes with Secrets")
 	f.BoolVar(&o.inline.ForeignNetworks, "inline-foreign-networks", false, "allow generators within profiles ports on networks of other namespaces")
 	f.StringVar(&o.pullPolicy, "engine-image-pull-policy", string(corev1.PullIfNotPresent), "Always, IfNotPresent or Never")
+	f.StringVar(&o.architecture, "engine-architecture", "amd64",
+		"architecture of --engine-image: engine pods require nodes with this label kubernetes.io/arch, unless their generator has another; empty: nodes of any")
 	f.StringVar(&o.engineBinary, "engine-binary", env("ENGINE_BINARY", "/usr/local/bin/spate-engine"),
 		"path of spate-engine, which checks plans before they are sent; without it, plans are not checked (env ENGINE_BINARY)")
 	f.DurationVar(&o.checkLimit, "plan-check-limit", engine.DefaultLimit,
@@ -241,6 +244,9 @@ func (o *options) validate() error {
 	case corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever:
 	default:
 		return fmt.Errorf("--engine-image-pull-policy %q: must be Always, IfNotPresent or Never", o.pullPolicy)
+	}
+	if problems := validation.IsValidLabelValue(o.architecture); len(problems) > 0 {
+		return fmt.Errorf("--engine-architecture %q: must be the value of a label, such as arm64: %s", o.architecture, problems[0])
 	}
 	if o.checkLimit <= 0 {
 		return fmt.Errorf("--plan-check-limit %s: must be more than 0", o.checkLimit)

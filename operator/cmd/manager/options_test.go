@@ -176,3 +176,14 @@ func TestSamplesAreSentWhereURLsAre(t *testing.T) {
 		}
 	}
 }
+
+func TestEnginePodsRequireTheArchitectureThatIsSet(t *testing.T) {
+	for want, args := range map[string][]string{"amd64": nil, "arm64": {"--engine-architecture=arm64"}, "": {"--engine-architecture="}} {
+		if o, err := parse(args); err != nil || o.architecture != want {
+			t.Errorf("%v: %v %v", args, o, err)
+		}
+	}
+	if _, err := parse([]string{"--engine-architecture=linux/arm64"}); err == nil || !strings.Contains(err.Error(), `--engine-architecture "linux/arm64": must be the value of a label, such as arm64`) {
+		t.Error(err)
+	}
+}

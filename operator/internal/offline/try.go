@@ -109,6 +109,9 @@ func (t *trying) note(from manifest.Origin, object string, origin origin.Origin,
 	}
 	t.Refused = append(t.Refused, reported(from, object, found)...)
 	for _, violation := range checked.Warned {
-		t.Warned = append(t.Warned, manifest.Problem{Origin: from, Object: object, Message: origin.Refused(violation.Field, violation.Description).Error()})
+		warned := manifest.Problem{Origin: from, Object: object, Message: origin.Refused(violation.Field, violation.Description).Error()}
+		if !slices.Contains(t.Warned, warned) { // both programs of a preset have one field
+			t.Warned = append(t.Warned, warned)
+		}
 	}
 }

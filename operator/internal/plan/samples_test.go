@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,8 +53,14 @@ func readSamples(t *testing.T) samples {
 				maps := map[string]*corev1.ConfigMap{}
 				keep(t, maps, file, document, func(o *corev1.ConfigMap) string { return o.Name })
 				for name, o := range maps {
+					of := func(key string) spatev1.DataReference {
+						return spatev1.DataReference{Kind: spatev1.DataConfigMap, Name: spatev1.ObjectName(name), Key: key}
+					}
 					for key, data := range o.BinaryData {
-						all.data[spatev1.DataReference{Kind: spatev1.DataConfigMap, Name: spatev1.ObjectName(name), Key: key}] = data
+						all.data[of(key)] = data
+					}
+					for key, text := range o.Data {
+						all.data[of(key)] = []byte(text)
 					}
 				}
 			case "TrafficGenerator":
@@ -104,10 +111,10 @@ func TestSamplesBecomePlans(t *testing.T) {
 	streams := map[string]int{ // in each plan
 		"smoke": 1, "imix": 1, "syn-flood": 1, "rfc2544-sizes": 7, "vxlan": 100, "qinq": 1, "control-protocols": 9, "ipv6": 2, "burst-chain": 2, "latency": 2,
 		"reflector": 1, "receive-only": 0, "replay": 1, "replay-chain": 2, "replay-directions": 2, "many-streams": 20000, "selected-streams": 3,
-		"astf-http": 0, "astf-dns": 0, "astf-smtp": 0, "astf-emix": 0, "astf-gre": 0, "astf-gtpu": 0, "astf-mpls": 0, "astf-page": 0, "astf-vlans": 0, "astf-vxlan": 0, "worker-groups": 0,
+		"astf-http": 0, "astf-dns": 0, "astf-smtp": 0, "astf-file": 0, "astf-emix": 0, "astf-gre": 0, "astf-gtpu": 0, "astf-mpls": 0, "astf-page": 0, "astf-vlans": 0, "astf-vxlan": 0, "worker-groups": 0,
 		"router-imix": 1, "router-latency": 1, "router-syn-flood": 1, "router-http-100k": 0, "scheduled": 0, "forwarding": 1, "benchmark": 1, "stages": 1, "opening": 0, "holding": 0, "requesting": 0,
 	}
-	templates := map[string]int{"astf-http": 1, "astf-dns": 1, "astf-smtp": 1, "astf-emix": 8, "astf-gre": 1, "astf-gtpu": 1, "astf-mpls": 1, "astf-page": 3, "astf-vlans": 1, "astf-vxlan": 1, "router-http-100k": 1, "scheduled": 1, "worker-groups": 2, "opening": 1, "holding": 1, "requesting": 1}
+	templates := map[string]int{"astf-http": 1, "astf-dns": 1, "astf-smtp": 1, "astf-file": 1, "astf-emix": 8, "astf-gre": 1, "astf-gtpu": 1, "astf-mpls": 1, "astf-page": 3, "astf-vlans": 1, "astf-vxlan": 1, "router-http-100k": 1, "scheduled": 1, "worker-groups": 2, "opening": 1, "holding": 1, "requesting": 1}
 	if len(all.profiles) != len(streams) {
 		t.Errorf("%d profiles among the samples, %d known here", len(all.profiles), len(streams))
 	}
@@ -123,6 +130,27 @@ func TestSamplesBecomePlans(t *testing.T) {
 		}
 		if got := len(plan.GetStateful().GetTemplates()); got != templates[name] {
 			t.Errorf("%s: %d templates, want %d", name, got, templates[name])
+		}
+	}
+}
+
+func TestTheKustomizationOfSamplesHasEachOfThem(t *testing.T) {
+	const folder = "../../../config/samples/"
+	text, err := os.ReadFile(folder + "kustomization.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all struct{ Resources []string }
+	if err := yaml.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(folder + "*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if name := filepath.Base(file); name != "kustomization.yaml" && !slices.Contains(all.Resources, name) {
+			t.Errorf("%s is not among the resources of kustomization.yaml", name)
 		}
 	}
 }

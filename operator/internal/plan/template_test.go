@@ -255,6 +255,26 @@ pools:`)
 	isJSON(t, got.Templates[0].ServerTunables, `{}`)
 }
 
+func TestAContentWithoutBytesIsRefusedWithTheRemedy(t *testing.T) {
+	p := profile(running("a", "one", "east", "west"))
+	for name, c := range map[string]struct {
+		bytes        map[spatev1.DataReference][]byte
+		reason, want string
+	}{
+		"empty":  {map[spatev1.DataReference][]byte{fromConfigMap("web", "page").Reference(): {}}, spatev1.ReasonInvalidSpec, "is empty: store at least one byte there, or remove the command"},
+		"absent": {map[spatev1.DataReference][]byte{}, spatev1.ReasonReferenceNotFound, "does not exist: apply it, or correct name and key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			template := templateOf(t, webTemplate, "{size: 300}", "{from: {configMapKeyRef: {name: web, key: page}}}")
+			_, problems := Resolve(Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"one": template}, Data: c.bytes})
+			want := `spec.traffic[0].application.templateRef: ASTFTemplate "one": spec.source.programs.server[2].send.content.from: key "page" of ConfigMap "web" ` + c.want
+			if problems.Reason() != c.reason || problems.Message() != want {
+				t.Errorf("got %s: %s\nwant %s: %s", problems.Reason(), problems.Message(), c.reason, want)
+			}
+		})
+	}
+}
+
 func TestTunablesOfAProfileHoldWhereATemplateHasNone(t *testing.T) {
 	one := templateOf(t, webTemplate, "pools:", `tunables:
   client: {tos: 0, tcp: {mss: 1400, sack: true, blackhole: false}}

@@ -49,7 +49,7 @@ type Template struct {
 	Image       string
 	PullPolicy  corev1.PullPolicy
 	Attachments Attachments
-	// Architecture is the operator's, which engine images are built for, too, as Go and nodes name it.
+	// Architecture of engine images, as nodes have it in the label kubernetes.io/arch; empty where images are of several.
 	Architecture string
 }
 
@@ -146,7 +146,11 @@ func (t Template) pod(index, attempt int, own *spatev1.EnginePodTemplate) *corev
 // platform returns the labels of nodes that can execute the engine. On another node its container would end with `exec format error`. Users
 // with an image for another architecture override the label.
 func (t Template) platform() map[string]string {
-	return map[string]string{corev1.LabelArchStable: t.Architecture, corev1.LabelOSStable: "linux"}
+	labels := map[string]string{corev1.LabelOSStable: "linux"}
+	if t.Architecture != "" {
+		labels[corev1.LabelArchStable] = t.Architecture
+	}
+	return labels
 }
 
 func (t Template) container(index int) corev1.Container {

@@ -427,6 +427,9 @@ func TestPodsRequireNodesThatCanExecuteTheirImage(t *testing.T) {
 		}
 	}
 	want("by itself", map[string]string{"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"})
+	template.Architecture = ""
+	want("with images for several architectures", map[string]string{"kubernetes.io/os": "linux"})
+	template.Architecture = "amd64"
 	g.Spec.PodTemplate = &spatev1.EnginePodTemplate{Spec: spatev1.EnginePodSpec{NodeSelector: map[string]string{"nic": "100g"}}}
 	want("beside labels of the user", map[string]string{"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "nic": "100g"})
 	g.Spec.PodTemplate.Spec.NodeSelector["kubernetes.io/arch"] = "arm64"
@@ -546,7 +549,7 @@ func TestPodsOfAGroupHaveItsLabelAndItsScheduling(t *testing.T) {
 	if far.Labels[LabelPodGroup] != "far" || far.Labels["place"] != "any" || far.Labels["team"] != "net" || far.Annotations["example.org/a"] != "1" {
 		t.Errorf("far: %v, %v", far.Labels, far.Annotations)
 	}
-	if len(far.Spec.NodeSelector) != 4 || far.Spec.NodeSelector["zone"] != "b" || far.Spec.PriorityClassName != "high" || len(far.Spec.Tolerations) != 1 {
+	if len(far.Spec.NodeSelector) != 3 || far.Spec.NodeSelector["zone"] != "b" || far.Spec.PriorityClassName != "high" || len(far.Spec.Tolerations) != 1 {
 		t.Errorf("far: %v", far.Spec)
 	}
 	if g.Spec.PodTemplate.Spec.NodeSelector["zone"] != "a" {

@@ -21,8 +21,8 @@ type EnginePodSpecApplyConfiguration struct {
 	RuntimeClassName *string `json:"runtimeClassName,omitempty"`
 	// schedulerName of the scheduler that places the pods.
 	SchedulerName *string `json:"schedulerName,omitempty"`
-	// nodeSelector holds labels a node must have, beside `kubernetes.io/os: linux` and `kubernetes.io/arch`, which is that of the operator's image
-	// (`amd64` for the images of a release). With an engine image for another architecture, set `kubernetes.io/arch` here.
+	// nodeSelector holds labels a node must have, beside `kubernetes.io/os: linux` and `kubernetes.io/arch`, which is `amd64` unless the operator's flag
+	// `--engine-architecture` has another. With an engine image for another architecture, set `kubernetes.io/arch` here.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	// affinity to nodes and pods.
 	Affinity *v1.Affinity `json:"affinity,omitempty"`

@@ -113,8 +113,8 @@ impl CompiledTemplate {
                 Protocol::Udp => "udp",
             },
             destination_port: template.destination_port,
-            flows: client.map(|client| client.rate.0),
-            per_seconds: client.map(|client| client.rate.1),
+            flows: client.map(|client| client.rate.numerator()),
+            per_seconds: client.map(|client| client.rate.denominator()),
             client_instructions: client.map(|client| client.program.instructions.len()),
             server_instructions: server.map(|server| server.program.instructions.len()),
         }

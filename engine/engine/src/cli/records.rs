@@ -39,7 +39,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Prints until the run, or the file, has ended, or nobody reads on.
+    /// Prints until the run, or the file, has ended, or the reader of the output is gone.
     pub fn execute(self) -> anyhow::Result<ExitCode> {
         let connect = match (&self.file, &self.connect) {
             (Some(file), _) => return print_file(file).map(|()| ExitCode::SUCCESS),

@@ -10,7 +10,7 @@ use contract::{Plan, Stream, stream::Transmit};
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, Endianness, TsResolution};
 use prost::bytes::Bytes;
-use spate_stateful::Scenario;
+use spate_stateful::{Ratio, Scenario};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -137,7 +137,7 @@ fn alone(plan: &Plan, mut scenario: Scenario) -> Arc<Scenario> {
     let asked = plan.stateful.iter().flat_map(|stateful| &stateful.templates);
     for (template, _) in scenario.templates.iter_mut().zip(asked).filter(|(_, asked)| asked.paused) {
         if let Some(client) = &mut template.client {
-            client.rate = (0, 1);
+            client.rate = Ratio::ZERO;
         }
     }
     Arc::new(scenario)

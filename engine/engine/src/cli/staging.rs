@@ -2,6 +2,7 @@
 //! The stages of a simulated plan: the rates of each, and packets counted by stage.
 use crate::datapath::{Rate, RateError, RateStep};
 use crate::plan::stages::{Schedule, Step};
+use spate_stateful::Ratio;
 use std::fmt::{self, Display};
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub fn steps(
             at_ns: step.at_ns,
             rates: rates.iter().map(rate).collect::<Result<_, _>>()?,
             speeds: speeds.iter().map(speed).collect::<Result<_, _>>()?,
-            factor: (step.factor.numerator, step.factor.denominator),
+            factor: Ratio::new(step.factor.numerator, step.factor.denominator),
         })
     };
     schedule.steps.iter().map(change).collect()

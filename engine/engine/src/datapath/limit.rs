@@ -13,6 +13,8 @@ use std::sync::{
     atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
 };
 
+use spate_stateful::Ratio;
+
 use super::shared::QueueShare;
 
 /// Preamble, start delimiter and inter-frame gap of a packet, in bytes.
@@ -32,20 +34,20 @@ pub enum LimitUnit {
     L1Bits,
 }
 
-/// A greatest rate: units a second, as a fraction.
+/// A greatest rate: units a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxRate {
     /// Unit of the rate.
     pub unit: LimitUnit,
-    /// Numerator, and denominator, which is not 0.
-    pub per_second: (u64, u64),
+    /// Of these.
+    pub per_second: Ratio,
 }
 
 impl MaxRate {
     /// Units that fall into a time from its beginning, in whole ones.
     fn within(&self, ns: u64) -> u64 {
-        let (numerator, denominator) = self.per_second;
-        let units = u128::from(ns) * u128::from(numerator) / (u128::from(denominator) * NS_PER_SECOND);
+        let rate = self.per_second.wide();
+        let units = u128::from(ns) * rate.numerator() / (rate.denominator() * NS_PER_SECOND);
         u64::try_from(units).unwrap_or(u64::MAX)
     }
 }
@@ -180,7 +182,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn packets(per_second: (u64, u64)) -> MaxRate {
+    fn packets(per_second: Ratio) -> MaxRate {
         MaxRate { unit: LimitUnit::Packets, per_second }
     }
 
@@ -201,6 +203,7 @@ mod tests {
         for (per_second, burst, wanted) in
             [((1000, 1), 1, 1000), ((1000, 1), 10, 1000), ((10, 3), 1, 3), ((1_000_000, 1), 64, 1_000_000)]
         {
+            let per_second = Ratio::new(per_second.0, per_second.1);
             let budget = Budget::new(packets(per_second), 5000);
             // A second, and the instant at which the last falls due.
             let times = (5000..=1_000_005_000).step_by(1000);
@@ -210,9 +213,9 @@ mod tests {
 
     #[test]
     fn what_is_not_used_is_lost_but_for_a_millisecond() {
-        let budget = Budget::new(packets((100_000, 1)), 0);
+        let budget = Budget::new(packets(Ratio::new(100_000, 1)), 0);
         assert_eq!(sent(&budget, std::iter::repeat_n(5_000_000_000, 1000), 1), 100);
-        let slow = Budget::new(packets((10, 1)), 0);
+        let slow = Budget::new(packets(Ratio::new(10, 1)), 0);
         assert_eq!(sent(&slow, std::iter::repeat_n(5_000_000_000, 1000), 1), 1);
     }
 
@@ -220,20 +223,20 @@ mod tests {
     fn bits_are_those_of_frames_or_of_the_medium() {
         for (unit, units) in [(LimitUnit::L2Bits, 2 * 64 * 8), (LimitUnit::L1Bits, 2 * 84 * 8), (LimitUnit::Packets, 2)]
         {
-            let budget = Budget::new(MaxRate { unit, per_second: (1, 1) }, 0);
+            let budget = Budget::new(MaxRate { unit, per_second: Ratio::ONE }, 0);
             assert_eq!(budget.units(2, 128), units, "{unit:?}");
         }
     }
 
     /// Packets that senders and reflectors send in a second out of a budget of 1000, with one of each due in each of these times.
     fn shared(sender_us: u64, reflector_us: u64) -> [u64; 2] {
-        let budget = Budget::new(packets((1000, 1)), 0);
-        let (mut owed, mut sent) = (0, [0, 0]);
+        let budget = Budget::new(packets(Ratio::new(1000, 1)), 0);
+        let (mut due, mut sent) = (0, [0, 0]);
         for now_us in 0..1_000_000 {
-            owed += u64::from(now_us % sender_us == 0);
-            if owed > 0 && budget.is_open(now_us * 1000) {
+            due += u64::from(now_us % sender_us == 0);
+            if due > 0 && budget.is_open(now_us * 1000) {
                 budget.charge(1);
-                (owed, sent[0]) = (owed - 1, sent[0] + 1);
+                (due, sent[0]) = (due - 1, sent[0] + 1);
             }
             if now_us % reflector_us == 0 && budget.is_open_to_reflectors(now_us * 1000) {
                 budget.charge_reflectors(1);
@@ -268,7 +271,7 @@ mod tests {
             numerator in 1u64..=u64::MAX, denominator in 1u64..1_000_000, burst in 1u64..65,
             gaps in prop::collection::vec((0u64..10_000_000, any::<bool>()), 1..200),
         ) {
-            let rate = packets((numerator, denominator));
+            let rate = packets(Ratio::new(numerator, denominator));
             let budget = Budget::new(rate, 0);
             let (mut now, mut total) = (0u64, 0u64);
             for (gap, reflects) in gaps {

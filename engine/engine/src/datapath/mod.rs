@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The data path: ports, workers and runs. All that the control side may ask of it is here.
 mod buffers;
+mod cache;
 mod capture;
 mod clock;
 mod config;

@@ -12,25 +12,23 @@ use std::{
 use spate_net::vlan::Tags;
 use spate_replay::{HeldTape, Pacer, Source};
 use spate_stateful::{
-    Count, Counters, Emulation, EmulationError, PortLink, Scenario,
+    Count, Counters, Emulation, EmulationError, PortLink, Ratio, Scenario,
     envelope::{self, Envelopes},
     tuples::{Sharding, Share},
 };
-use spate_stateless::{Lanes, Numbers, Rate, Schedule, StreamTiming, WorkerShare, Writer};
+use spate_stateless::{Rate, Schedule, StreamTiming, WorkerShare};
 
 use super::{
     ReadError, RunSpec,
+    cache::Cache,
     clock::Timescale,
-    prepare::{
-        UNMEASURED,
-        replay::{Reading, is_started},
-    },
+    prepare::replay::{Reading, is_started},
     run::clock::RunClock,
     shared::RunShare,
     worker::{
         Command, Emulated, FlowRate, Pools, PortRun, RateChange, Replay, ReplayParts, ReplayTape, RunForeign,
         RunReceive, SendStream, SpeedChange, WorkerRun,
-        simulated::{Packet, Sent, Simulated, World},
+        simulated::{Packet, Sent, Simulated, World, prebuilt},
         speed_of,
     },
 };
@@ -73,7 +71,7 @@ pub struct RateStep {
     /// Speeds of the streams that replay captures, by index.
     pub speeds: Vec<(usize, Rate)>,
     /// The fraction of all templates' rates.
-    pub factor: (u64, u64),
+    pub factor: Ratio,
 }
 
 /// Why a run cannot be simulated.
@@ -426,20 +424,14 @@ fn part(
         let sends = stream.part.is_some() && stream.enabled && !stream.paused && stream.replay.is_none();
         StreamTiming { rate: stream.timing.rate.filter(|_| sends), ..stream.timing }
     });
-    let prebuild = |schedule: &Schedule, writers: &mut [Writer]| {
+    let prebuild = |schedule: &Schedule| {
         if streams.iter().all(|stream| stream.cache == 0) {
             return Ok(Box::default());
         }
-        let mut lanes = Lanes::new();
         let of = |(index, stream): (usize, &super::StreamSpec)| {
-            let packet = |at| {
-                let number = share.first + at * schedule.stride(index);
-                let numbers = Numbers { number, sequence: at, count: 1 };
-                let mut packet = Packet::default();
-                stream.template.write(&mut writers[index], &mut lanes, numbers, UNMEASURED, &mut packet, 0);
-                packet
-            };
-            (stream.cache > 0).then(|| (0..stream.cache as u64).map(packet).collect())
+            let share = WorkerShare { stride: schedule.stride(index), ..share };
+            let cache = Cache { stream: stream.name.clone(), packets: stream.cache, share };
+            (stream.cache > 0).then(|| prebuilt(&cache, &stream.template))
         };
         Ok(streams.iter().enumerate().map(of).collect())
     };

@@ -9,7 +9,7 @@ use spate_net::{
     reflect::{Allowed, Swap},
 };
 use spate_replay::{Capture, Gap, Rewrite};
-use spate_stateful::{Address, Count, FieldPath, Neighbours, PortLink, Scenario, envelope::GatewayMac};
+use spate_stateful::{Address, Count, FieldPath, Neighbours, PortLink, Ratio, Scenario, envelope::GatewayMac};
 use spate_stateless::{Rate, StreamTiming, Template};
 use spate_stats::Timed;
 
@@ -375,7 +375,7 @@ pub enum Change {
     /// Sets the rate.
     Rate(Rate),
     /// Sets the rate to (numerator / denominator) times the spec's.
-    Factor(u64, u64),
+    Factor(Ratio),
     /// Pauses or resumes the streams; what falls into the pause is not sent later.
     Paused(bool),
     /// Disables or enables the streams.
@@ -386,9 +386,9 @@ pub enum Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowChange {
     /// Sets the rate: flows a second over all engines and workers, as a fraction.
-    Rate((u64, u64)),
+    Rate(Ratio),
     /// Sets the rate to this fraction of the spec's.
-    Factor((u64, u64)),
+    Factor(Ratio),
     /// No flow starts, or they do again; what falls into the pause does not begin later.
     Paused(bool),
     /// Disables or enables the templates: the same.

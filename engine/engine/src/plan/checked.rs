@@ -86,7 +86,7 @@ pub struct Checked {
     /// Bits a second on the medium by port, of enabled streams and of templates, of this engine alone.
     pub port_bits: BTreeMap<PortIndex, u128>,
     /// The part of these bits that templates ask for.
-    pub flow_demands: Vec<flows::Demand>,
+    pub flow_demands: Vec<flows::FlowDemand>,
     /// What is measured where packets arrive.
     pub measured: Measured,
     /// Warnings for the caller before the start.

@@ -7,7 +7,7 @@ use super::rate::{FCS_BYTES, MEDIUM_OVERHEAD_BYTES};
 use crate::index::{PortIndex, TemplateIndex};
 use spate_stateful::envelope;
 use spate_stateful::program::effects::{Data, Next, Opens};
-use spate_stateful::{Instruction, Part, Payload, Pool, Program, Protocol, Scenario, Template, Tunables};
+use spate_stateful::{Instruction, Part, Payload, Pool, Program, Protocol, Ratio, Scenario, Template, Tunables};
 use std::collections::BTreeMap;
 
 /// Bytes of headers: of Ethernet, IP and the transport.
@@ -33,31 +33,31 @@ struct Sent {
 
 /// What a template asks of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Demand {
+pub struct FlowDemand {
     /// The template.
     pub template: TemplateIndex,
     /// The port.
     pub port: PortIndex,
-    /// A second on the medium, at the template's own rate: a fraction, as a factor may come to it.
-    pub bits: (u128, u128),
+    /// A second on the medium, at the template's own rate. A factor may come to it, so it is not rounded.
+    pub bits: Ratio<u128>,
 }
 
-impl Demand {
+impl FlowDemand {
     /// A second on the medium, rounded down.
     pub fn bits_per_second(&self) -> u128 {
-        self.bits.0 / self.bits.1
+        self.bits.floor()
     }
 }
 
 /// What all templates ask of ports of this engine; and the sides (template, clients?) that may send more than is
 /// known.
-pub fn demands(scenario: &Scenario) -> (Vec<Demand>, Vec<(TemplateIndex, bool)>) {
+pub fn demands(scenario: &Scenario) -> (Vec<FlowDemand>, Vec<(TemplateIndex, bool)>) {
     let (mut demands, mut unknown) = (Vec::new(), Vec::new());
     let opened = opened(scenario);
     // Without clients here, how many flows there are is up to others; without a rate it is up to programs that open them.
-    let rated = |template: &Template| template.client.as_ref().map(|client| client.rate).filter(|rate| rate.0 > 0);
+    let rated = |template: &Template| template.client.as_ref().map(|client| client.rate).filter(|rate| !rate.is_zero());
     let started = (0..scenario.templates.len()).filter_map(|index| Some((index, rated(&scenario.templates[index])?)));
-    let of_each = |(index, rate): (usize, (u64, u64))| {
+    let of_each = |(index, rate): (usize, Ratio)| {
         let flows = opened.get(index).into_iter().flatten();
         std::iter::once((index, index, 1, rate)).chain(flows.map(move |(other, times)| (index, *other, *times, rate)))
     };
@@ -72,10 +72,13 @@ pub fn demands(scenario: &Scenario) -> (Vec<Demand>, Vec<(TemplateIndex, bool)>)
         for (port, program, tunables, of_clients) in sides.into_iter().flatten() {
             let network = network + least_added(scenario, template, of_clients);
             let sent = sent(template.protocol, program, tunables, &scenario.payloads, network);
-            let (flows, seconds) = (u128::from(rate.0).saturating_mul(times), u128::from(rate.1.max(1)));
-            let (part, whole) = if of_clients { (1, engines.into()) } else { served(template, scenario, engines) };
-            let bits = (sent.bits.saturating_mul(flows).saturating_mul(part), whole.saturating_mul(seconds));
-            demands.push(Demand { template: TemplateIndex(index), port: PortIndex(port), bits });
+            let (flows, seconds) = (rate.wide().numerator().saturating_mul(times), rate.wide().denominator());
+            let part = if of_clients { Ratio::new(1, engines.into()) } else { served(template, scenario, engines) };
+            let bits = Ratio::new(
+                sent.bits.saturating_mul(flows).saturating_mul(part.numerator()),
+                part.denominator().saturating_mul(seconds),
+            );
+            demands.push(FlowDemand { template: TemplateIndex(index), port: PortIndex(port), bits });
             let side = (TemplateIndex(of), of_clients);
             if sent.more && !unknown.contains(&side) {
                 unknown.push(side);
@@ -123,10 +126,10 @@ fn least_added(scenario: &Scenario, template: &Template, of_clients: bool) -> u6
 
 /// Which fraction of a template's flows one of this many engines serves: that of the servers it has, by weight. Where these are
 /// all, its clients are the only ones there.
-fn served(template: &Template, scenario: &Scenario, engines: u32) -> (u128, u128) {
+fn served(template: &Template, scenario: &Scenario, engines: u32) -> Ratio<u128> {
     let pools = || template.servers.iter().map(|servers| (&scenario.pools[servers.pool], u128::from(servers.weight)));
     if pools().all(|(pool, _)| pool.part() == Part::WHOLE) {
-        return (1, engines.into());
+        return Ratio::new(1, engines.into());
     }
     // To a millionth: the lengths of pools may be beyond all products.
     let own = |pool: &Pool| match (pool.first_own(), pool.last_offset()) {
@@ -135,7 +138,7 @@ fn served(template: &Template, scenario: &Scenario, engines: u32) -> (u128, u128
         (_, last) => ((pool.part_last() + 1) * MILLION).div_ceil(last + 1),
     };
     let weights: u128 = pools().map(|(_, weight)| weight).sum();
-    (pools().map(|(pool, weight)| weight * own(pool)).sum(), weights.max(1) * MILLION)
+    Ratio::new(pools().map(|(pool, weight)| weight * own(pool)).sum(), weights.max(1) * MILLION)
 }
 
 fn sent(protocol: Protocol, program: &Program, tunables: &Tunables, payloads: &[Payload], network: u64) -> Sent {

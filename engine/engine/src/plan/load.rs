@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// What a stream asks for, and with which others it takes turns.
 #[derive(Clone, Copy, Debug)]
-pub struct Demand {
+pub struct StreamDemand {
     /// The port.
     pub port: PortIndex,
     /// The first stream of its chain, whose streams take turns.
@@ -45,7 +45,7 @@ pub fn chains(timings: &[StreamTiming]) -> Vec<StreamIndex> {
 }
 
 /// Bits a second on the medium by port, of this engine alone.
-pub fn by_port(demands: impl IntoIterator<Item = Demand>) -> BTreeMap<PortIndex, u128> {
+pub fn by_port(demands: impl IntoIterator<Item = StreamDemand>) -> BTreeMap<PortIndex, u128> {
     // By chain: its port, all together, the fastest, how many start by themselves.
     let mut chains: BTreeMap<StreamIndex, (PortIndex, u128, u128, u128)> = BTreeMap::new();
     for ask in demands {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rates: every kind of the contract as exact packets a second, and what they take on the medium.
-use contract::{Ratio, rate::Kind};
+use contract::rate::Kind;
+use spate_stateful::Ratio;
 use spate_stateless::Rate;
 
 use crate::datapath::{LimitUnit, MaxRate};
@@ -89,8 +90,7 @@ pub fn max_rate(rate: &contract::Rate) -> Result<MaxRate, RateError> {
         Kind::L2BitsPerSecond(ratio) => (LimitUnit::L2Bits, ratio),
         Kind::LinePercent(_) => return Err(RateError::PercentOfAll),
     };
-    positive(ratio)?;
-    Ok(MaxRate { unit, per_second: (ratio.numerator, ratio.denominator) })
+    Ok(MaxRate { unit, per_second: positive(ratio)? })
 }
 
 /// What is known of the line rate of a stream's transmitting port.
@@ -120,23 +120,23 @@ pub fn packet_rate(
         Kind::LinePercent(ratio) => match line_rate {
             LineRate::Known(bits) => (ratio, u128::from(bits) * frame_bytes.count, 100 * on_medium),
             LineRate::Unknown => return Err(RateError::UnknownLineRate { port: port.to_owned() }),
-            LineRate::NotYetKnown => return positive(ratio).map(|()| None),
+            LineRate::NotYetKnown => return positive(ratio).map(|_| None),
         },
     };
-    positive(ratio)?;
+    let ratio = positive(ratio)?;
     let too_fine = RateError::TooFine { frame_bytes: (frame_bytes.sum / frame_bytes.count) as usize };
-    let numerator = u128::from(ratio.numerator).checked_mul(packets).ok_or(too_fine.clone())?;
+    let numerator = ratio.wide().numerator().checked_mul(packets).ok_or(too_fine.clone())?;
     let per = per.checked_mul(NS_PER_SECOND).ok_or(too_fine.clone())?;
-    let denominator = u128::from(ratio.denominator).checked_mul(per).ok_or(too_fine.clone())?;
+    let denominator = ratio.wide().denominator().checked_mul(per).ok_or(too_fine.clone())?;
     Rate::new(numerator, denominator).map(Some).map_err(|_| too_fine)
 }
 
-/// A ratio that is greater than 0.
-pub fn positive(ratio: &Ratio) -> Result<(), RateError> {
-    match (ratio.numerator, ratio.denominator) {
-        (_, 0) => Err(RateError::ZeroDenominator),
-        (0, _) => Err(RateError::Zero),
-        _ => Ok(()),
+/// A ratio of the contract, which must be greater than 0.
+pub fn positive(asked: &contract::Ratio) -> Result<Ratio, RateError> {
+    match Ratio::checked_new(asked.numerator, asked.denominator) {
+        None => Err(RateError::ZeroDenominator),
+        Some(Ratio::ZERO) => Err(RateError::Zero),
+        Some(ratio) => Ok(ratio),
     }
 }
 
@@ -148,8 +148,8 @@ mod tests {
         contract::Rate { kind: Some(kind) }
     }
 
-    fn ratio(numerator: u64, denominator: u64) -> Ratio {
-        Ratio { numerator, denominator }
+    fn ratio(numerator: u64, denominator: u64) -> contract::Ratio {
+        contract::Ratio { numerator, denominator }
     }
 
     #[test]

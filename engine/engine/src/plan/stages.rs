@@ -109,10 +109,10 @@ fn validate_stage(path: &FieldPath, stage: &Stage, wrong: &mut Violations) {
         None => wrong.add(field, "missing; set a fraction of the plan's rates"),
         Some(factor) => match rate::positive(factor) {
             Err(error) => wrong.add(field, error.to_string()),
-            Ok(()) if factor.numerator > factor.denominator => {
+            Ok(factor) if factor.numerator() > factor.denominator() => {
                 wrong.add(field, "greater than 1; the plan's rates are the greatest of all stages");
             }
-            Ok(()) => {}
+            Ok(_) => {}
         },
     }
 }

@@ -20,11 +20,11 @@ mod tests;
 use super::limits::{MAX_DURATION_NS, MAX_NAME_CHARS};
 use super::{Site, Violations};
 use crate::index::{PortIndex, TemplateIndex};
-use contract::{Plan, Ratio, Stateful, TransportProtocol};
+use contract::{Plan, Stateful, TransportProtocol};
 use spate_stateful::arrivals::RampUp;
 use spate_stateful::envelope;
 use spate_stateful::program::Side;
-use spate_stateful::{Client, FieldPath, Part, Pool, Protocol, Scenario, Server, Stack, Template, WeightedPool};
+use spate_stateful::{Client, FieldPath, Part, Pool, Protocol, Ratio, Scenario, Server, Stack, Template, WeightedPool};
 use std::collections::{HashMap, HashSet};
 
 /// Templates of a plan, at most.
@@ -288,9 +288,8 @@ fn ports(
     (found[0], found[1])
 }
 
-/// New flows a second: a fraction greater than zero, where there are clients; 0 of something where programs of other templates open
-/// them.
-fn rate(at: &FieldPath, template: &contract::Template, opened: bool, wrong: &mut Violations) -> Option<(u64, u64)> {
+/// New flows a second: more than 0 where there are clients; 0 where programs of other templates open them.
+fn rate(at: &FieldPath, template: &contract::Template, opened: bool, wrong: &mut Violations) -> Option<Ratio> {
     let at = |field: &'static str| at.field(field);
     if template.client_port.is_empty() {
         let set = [
@@ -310,15 +309,15 @@ fn rate(at: &FieldPath, template: &contract::Template, opened: bool, wrong: &mut
                 "is of flows that begin at a rate, and there is none; leave it out, or set flows_per_second",
             );
         }
-        None if opened => return Some((0, 1)),
+        None if opened => return Some(Ratio::ZERO),
         None => {
             wrong.add(at("flows_per_second"), "missing; clients need a rate, or a template whose program opens them")
         }
-        Some(Ratio { denominator: 0, .. }) => {
-            wrong.add(at("flows_per_second"), "denominator is 0; must be at least 1");
-        }
-        Some(Ratio { numerator: 0, .. }) => wrong.add(at("flows_per_second"), "is 0; must be greater"),
-        Some(Ratio { numerator, denominator }) => return Some((numerator, denominator)),
+        Some(asked) => match Ratio::checked_new(asked.numerator, asked.denominator) {
+            None => wrong.add(at("flows_per_second"), "denominator is 0; must be at least 1"),
+            Some(Ratio::ZERO) => wrong.add(at("flows_per_second"), "is 0; must be greater"),
+            rate => return rate,
+        },
     }
     None
 }

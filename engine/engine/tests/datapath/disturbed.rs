@@ -125,7 +125,7 @@ fn reported_exactly(poll: PollMode) {
     let (mut counted, mut sent) = (Done::default(), 0);
     for (counters, packets) in run.counters().iter().zip([600_000, 400_000]) {
         let c = &counters.measured;
-        // A worker that is kept from its CPU at the end gives up what it owes; all that was sent is accounted for.
+        // A worker that is kept from its CPU at the end gives up what is due; all that was sent is accounted for.
         assert_eq!((c.tx_packets + c.tx_dropped, c.misdirected), (packets, 0));
         sent += c.tx_packets;
         assert_eq!((c.sequence_too_high, c.sequence_too_low), (0, 0));

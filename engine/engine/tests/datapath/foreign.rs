@@ -7,6 +7,7 @@ use spate_engine::datapath::{
     ReferenceClock, Reflector, RunState, StreamReceive, StreamSpec, Swap, Template, Transmit,
 };
 use spate_engine::index::{PortIndex, StreamIndex, WorkerIndex};
+use spate_stateful::Ratio;
 
 use crate::{
     kernel::run_inside,
@@ -212,7 +213,7 @@ fn inside_reflecting_phase() {
     };
     assert_eq!(offered(), (100, 0));
     // Beside a sender that needs all of the rate itself, half of it is the reflector's. What is beyond that does not wait.
-    datapath.limit(Some(MaxRate { unit: LimitUnit::Packets, per_second: (400, 1) }));
+    datapath.limit(Some(MaxRate { unit: LimitUnit::Packets, per_second: Ratio::new(400, 1) }));
     let before = datapath.port_counters();
     let sender = spec(9, 0, Some(500 * MS), vec![udp_between(1, (0, None), 1000, towards, false)]);
     let sender = start(&datapath, sender);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use spate_engine::datapath::{PollMode, RunState};
 use spate_net::{
     Headers,
-    ip::Fixed,
+    ip::Version,
     vlan::{SERVICE, Tag, Tags},
 };
 use spate_stateful::{
@@ -61,15 +61,16 @@ fn complete(workers: usize, scenario: Scenario) {
     let right = move |frame: &[u8]| {
         let headers = Headers::find(frame).unwrap();
         let (protocol, at) = headers.transport.unwrap();
-        let (gre, inner) = frame[at..headers.packet_end(frame)].split_at(if keyed { 8 } else { 4 });
-        let of = Fixed::read(inner).unwrap();
-        let (client, up) = match pool.contains(of.source) {
+        let inner = headers.inner(frame).unwrap();
+        let (of, packet) = (inner.headers, inner.frame(frame));
+        let gre = &frame[at..inner.start + of.at];
+        let (client, up) = match pool.contains(of.source(packet)) {
             Some(client) => (client, true),
-            None => (pool.contains(of.destination).unwrap(), false),
+            None => (pool.contains(of.destination(packet)).unwrap(), false),
         };
         let near = tunnels.near_end(client);
         let ends = if up { (near, tunnels.remote) } else { (tunnels.remote, near) };
-        let named: [u8; 2] = if inner[0] >> 4 == 6 { [0x86, 0xdd] } else { [8, 0] };
+        let named: [u8; 2] = if of.version == Version::V6 { [0x86, 0xdd] } else { [8, 0] };
         let expected = match keyed {
             true => [&[0x20, 0][..], &named, &(0x100 + client as u32).to_be_bytes()].concat(),
             false => [&[0, 0][..], &named].concat(),
@@ -79,7 +80,7 @@ fn complete(workers: usize, scenario: Scenario) {
             && protocol == 47
             && (headers.source(frame), headers.destination(frame)) == ends
             && gre == expected
-            && of.len == inner.len()
+            && inner.start + of.packet_end(packet) == headers.packet_end(frame)
     };
     keep_only(&datapath, right);
     a_thousand_flows_pass(&datapath, scenario, COUNTS);

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use spate_engine::datapath::{Blueprint, PollMode, RunState, Template};
-use spate_net::{Headers, checksum};
+use spate_net::{Headers, Inner, Tunnel, checksum};
 use spate_stateful::{
     Count, Protocol, Scenario,
     gtpu::Gtpu,
@@ -44,8 +44,7 @@ fn complete(workers: usize, poll: PollMode, scenario: Scenario) {
     let tunnels = scenario.pools[0].tunnels.unwrap();
     let inside = move |frame: &[u8]| {
         let headers = Headers::find(frame).unwrap();
-        let (udp, at) = headers.transport.unwrap();
-        (udp, frame[at + 2..at + 4] == 2152u16.to_be_bytes(), frame[at + 9]) == (17, true, 255)
+        matches!(headers.inner(frame), Some(Inner { tunnel: Tunnel::Gtpu { .. }, .. }))
     };
     keep_only(&datapath, inside);
     let protocol = scenario.templates[0].protocol;

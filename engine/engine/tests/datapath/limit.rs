@@ -7,7 +7,7 @@ use std::{
 
 use spate_engine::datapath::{Change, Datapath, Gap, LimitUnit, MaxRate, PollMode, PortDevice, RunState};
 use spate_engine::index::StreamIndex;
-use spate_stateful::Protocol;
+use spate_stateful::{Protocol, Ratio};
 
 use crate::{
     replay::{held, replaying},
@@ -16,7 +16,7 @@ use crate::{
 };
 
 fn packets(per_second: u64) -> Option<MaxRate> {
-    Some(MaxRate { unit: LimitUnit::Packets, per_second: (per_second, 1) })
+    Some(MaxRate { unit: LimitUnit::Packets, per_second: Ratio::new(per_second, 1) })
 }
 
 /// Packets that a port sends in a time, and the most that it would send at a rate.
@@ -45,7 +45,7 @@ fn streams_are_held_back_and_go_on_when_they_may() {
         assert!(sent <= most + bursts && sent >= most / 2, "{sent} of {most}");
         assert!(datapath.port_counters()[0].throttled_packets >= sent / 2);
         // As L2 bits: 64 bytes each.
-        datapath.limit(Some(MaxRate { unit: LimitUnit::L2Bits, per_second: (64 * 8 * 2000, 1) }));
+        datapath.limit(Some(MaxRate { unit: LimitUnit::L2Bits, per_second: Ratio::new(64 * 8 * 2000, 1) }));
         let (sent, most) = sends(&datapath, 400, 2000);
         assert!(sent <= most + bursts && sent >= most / 2, "{sent} of {most}");
         datapath.limit(None);
@@ -57,7 +57,7 @@ fn streams_are_held_back_and_go_on_when_they_may() {
 }
 
 #[test]
-fn what_is_owed_at_the_end_is_dropped_and_counted() {
+fn what_is_due_at_the_end_is_dropped_and_counted() {
     let _turn = turn();
     let datapath = open(&[("a", PortDevice::Loopback)], 1, PollMode::Auto);
     datapath.limit(packets(1000));
@@ -70,7 +70,7 @@ fn what_is_owed_at_the_end_is_dropped_and_counted() {
 }
 
 #[test]
-fn what_is_owed_after_a_change_while_held_back_is_counted_by_the_rate_that_was_in_force() {
+fn what_is_due_after_a_change_while_throttled_is_counted_by_the_rate_that_was_in_force() {
     let _turn = turn();
     let datapath = open(&[("a", PortDevice::Loopback)], 1, PollMode::Busy);
     datapath.limit(packets(1000));

@@ -6,6 +6,7 @@ use spate_engine::datapath::{Change, PollMode, PortDevice, RunError, RunState};
 use spate_engine::index::StreamIndex;
 
 use crate::setup::{MS, open, pps, spec, start, stream, turn, undisturbed, wait_for};
+use spate_stateful::Ratio;
 
 #[test]
 fn a_million_a_second_for_ten_seconds_is_ten_million_packets_and_the_last_is_in_time() {
@@ -41,7 +42,7 @@ fn a_rate_change_takes_effect_within_100_ms_and_keeps_count() {
     wait_for(&run, RunState::Running, 1);
     thread::sleep(Duration::from_millis(600));
     let asked = datapath.clock().now_wall_ns();
-    let effective = run.update(&[StreamIndex(0)], Change::Factor(1, 2), 0).unwrap();
+    let effective = run.update(&[StreamIndex(0)], Change::Factor(Ratio::new(1, 2)), 0).unwrap();
     assert!(effective > asked && effective - asked < 100 * MS, "{asked} {effective}");
     wait_for(&run, RunState::Complete, 5);
     let sent = run.counters()[0].measured.tx_packets;

@@ -18,6 +18,7 @@ use spate_engine::index::{PortIndex, StreamIndex};
 
 use crate::kernel::run_inside;
 use crate::setup::{MS, assert_all_received, open, pps, spec, start, stream, turn, undisturbed, wait_for};
+use spate_stateful::Ratio;
 
 /// A pcap file of packets of a local experimental Ethertype, `every_ns` apart; packet n has `len(n)` bytes.
 fn write_pcap(file: impl Write, packets: u64, every_ns: u64, len: impl Fn(u64) -> usize) {
@@ -155,7 +156,7 @@ fn halves_of_a_capture_leave_from_their_ports_at_its_times_in_every_pass() {
         // Twice as fast from the fourth pass on: three passes, and four in the time of two.
         let run = start(&datapath, spec(8, 0, Some(500 * MS), halves([0, 1])));
         let at = run.started_at().unwrap();
-        run.update(&[StreamIndex(0), StreamIndex(1)], Change::Factor(2, 1), at + 300 * MS).unwrap();
+        run.update(&[StreamIndex(0), StreamIndex(1)], Change::Factor(Ratio::new(2, 1)), at + 300 * MS).unwrap();
         wait_for(&run, RunState::Complete, 5);
         let counters = run.counters();
         assert_all_received(&counters[0].measured, 7 * 25);
@@ -186,7 +187,7 @@ fn a_replays_speed_changes_while_it_plays_and_it_stands_and_goes_on() {
     let run =
         start(&datapath, spec(7, 0, Some(600 * MS), vec![replaying(9, held(100, MS, |_| 60), Gap::Captured, None)]));
     let at = run.started_at().unwrap();
-    run.update(&[StreamIndex(0)], Change::Factor(5, 2), at + 100 * MS).unwrap();
+    run.update(&[StreamIndex(0)], Change::Factor(Ratio::new(5, 2)), at + 100 * MS).unwrap();
     run.update(&[StreamIndex(0)], Change::Paused(true), at + 300 * MS).unwrap();
     run.update(&[StreamIndex(0)], Change::Paused(false), at + 400 * MS).unwrap();
     wait_for(&run, RunState::Complete, 5);
@@ -341,7 +342,7 @@ fn accounted(counters: &PhaseCounters, due: u64) {
 }
 
 #[test]
-fn a_file_that_is_read_too_slowly_is_late_and_what_is_owed_at_the_end_dropped() {
+fn a_file_that_is_read_too_slowly_is_late_and_what_is_due_at_the_end_dropped() {
     let _turn = turn();
     let datapath = open(&[("a", PortDevice::Loopback)], 1, PollMode::Adaptive);
     let file = Temporary::new("fast", 66_000, 1, 1000);

@@ -63,7 +63,7 @@ fn a_worker_that_hangs_holds_no_run_open_and_is_named() {
     let since = Instant::now();
     wait_for(&run, RunState::Complete, 20);
     let took = since.elapsed();
-    // What is owed may be sent for 6 s; a second later the worker is not waited for.
+    // What is due may be sent for 6 s; a second later the worker is not waited for.
     assert!((2 * WITHIN..3 * WITHIN).contains(&took), "it took {took:?}");
     let problem = run.drain_timed_out().unwrap_or_default();
     assert!(problem.starts_with("worker 0 had not finished sending 1"), "{problem:?}");

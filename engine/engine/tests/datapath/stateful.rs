@@ -15,7 +15,7 @@ use spate_engine::datapath::{
 };
 use spate_engine::index::{PortIndex, StreamIndex, TemplateIndex};
 use spate_stateful::{
-    Address, Client, Count, Instruction, Payload, Pool, PortLink, Program, Protocol, Scenario, Server, Template,
+    Address, Client, Count, Instruction, Payload, Pool, PortLink, Program, Protocol, Ratio, Scenario, Server, Template,
     Tunables, WeightedPool, arrivals, pool::Order, program::Until,
 };
 
@@ -85,7 +85,7 @@ pub fn scenario(protocol: Protocol, rate: u64, clients: [Address; 2], servers: [
                 port: 0,
                 program: program(client),
                 tunables: tunables.clone(),
-                rate: (rate, 1),
+                rate: Ratio::new(rate, 1),
                 limit: 0,
                 most_open: 0,
             }),
@@ -262,8 +262,8 @@ fn a_change_that_is_refused_in_part_changes_nothing() {
     let mut both = emulated(&datapath, 9, Some(600 * MS), over_v4(Protocol::Tcp, 1000));
     both.streams = vec![stream(10, 0, Some(0), 60, pps(1000))];
     let run = start(&datapath, both);
-    let stand = FlowChange::Factor((0, 1));
-    let finest = Change::Factor(1, u64::MAX);
+    let stand = FlowChange::Factor(Ratio::ZERO);
+    let finest = Change::Factor(Ratio::new(1, u64::MAX));
     let of = |index| vec![StreamIndex(index)];
     for streams in [vec![(of(0), Change::Paused(true)), (of(9), Change::Paused(true))], vec![(of(0), finest)]] {
         assert!(run.update_all(Some((None, stand)), &streams, 0).is_err(), "{streams:?}");
@@ -367,7 +367,7 @@ fn a_worker_that_is_asked_for_too_much_begins_fewer_flows_and_ends_them_all() {
 }
 
 #[test]
-fn flows_that_are_owed_at_the_end_begin_within_half_of_the_drain_which_ends_with_the_last() {
+fn flows_that_are_overdue_at_the_end_begin_within_half_of_the_drain_which_ends_with_the_last() {
     let _turn = turn();
     let datapath = loopback(1, PollMode::Busy);
     // Each takes 4 ms, and one is open at a time: at most 25 of 40 begin before the end, and the others in 10 s behind it.
@@ -388,7 +388,7 @@ fn flows_that_are_owed_at_the_end_begin_within_half_of_the_drain_which_ends_with
     run.remove();
 
     // Those that cannot are given up, and counted.
-    one_by_one.templates[0].client.as_mut().unwrap().rate = (10_000, 1);
+    one_by_one.templates[0].client.as_mut().unwrap().rate = Ratio::new(10_000, 1);
     let run = start(&datapath, emulated(&datapath, 4, Some(100 * MS), one_by_one));
     wait_for(&run, RunState::Complete, 10);
     let sides = run.template_counters();
@@ -434,7 +434,7 @@ fn no_flow_begins_while_a_run_is_paused_and_a_factor_changes_their_rate() {
 
     let run = start(&datapath, emulated(&datapath, 4, Some(1000 * MS), over_v4(Protocol::Tcp, 1000)));
     let at = run.started_at().unwrap();
-    run.change_flow_rate((2, 1), at + 500 * MS).unwrap();
+    run.change_flow_rate(Ratio::new(2, 1), at + 500 * MS).unwrap();
     wait_for(&run, RunState::Complete, 10);
     assert_all_complete(&run.template_counters(), 1500);
 }
@@ -447,7 +447,7 @@ fn a_rate_that_changes_while_a_run_stands_holds_when_it_goes_on() {
     let at = |ms: u64| run.started_at().unwrap() + ms * MS;
     run.pause(at(200)).unwrap();
     thread::sleep(Duration::from_millis(300));
-    run.change_flow_rate((2, 1), 0).unwrap();
+    run.change_flow_rate(Ratio::new(2, 1), 0).unwrap();
     thread::sleep(Duration::from_millis(50));
     run.resume(0).unwrap();
     wait_for(&run, RunState::Complete, 10);
@@ -469,9 +469,9 @@ fn single_templates_change_their_rates_and_stand_while_others_go_on() {
     let run = start(&datapath, emulated(&datapath, 4, Some(1000 * MS), two(Protocol::Tcp, 1000)));
     let at = |ms: u64| run.started_at().unwrap() + ms * MS;
     // The first: 300 ms at 1000 flows a second, 300 ms at 500, 400 ms at 1000. The other: 500 ms at 1000, and then none.
-    run.update_templates(&[TemplateIndex(0)], FlowChange::Rate((500, 1)), at(300)).unwrap();
+    run.update_templates(&[TemplateIndex(0)], FlowChange::Rate(Ratio::new(500, 1)), at(300)).unwrap();
     run.update_templates(&[TemplateIndex(1)], FlowChange::Paused(true), at(500)).unwrap();
-    run.update_templates(&[TemplateIndex(0)], FlowChange::Factor((1, 1)), at(600)).unwrap();
+    run.update_templates(&[TemplateIndex(0)], FlowChange::Factor(Ratio::ONE), at(600)).unwrap();
     wait_for(&run, RunState::Complete, 10);
     let sides = run.template_counters();
     assert_all_complete(&sides[..2], 850);
@@ -482,9 +482,9 @@ fn single_templates_change_their_rates_and_stand_while_others_go_on() {
     // A factor of all takes back what was set of one, not a pause.
     let run = start(&datapath, emulated(&datapath, 5, Some(1000 * MS), two(Protocol::Udp, 100)));
     let at = |ms: u64| run.started_at().unwrap() + ms * MS;
-    run.update_templates(&[TemplateIndex(0)], FlowChange::Rate((1000, 1)), at(200)).unwrap();
+    run.update_templates(&[TemplateIndex(0)], FlowChange::Rate(Ratio::new(1000, 1)), at(200)).unwrap();
     run.update_templates(&[TemplateIndex(1)], FlowChange::Enabled(false), at(200)).unwrap();
-    run.change_flow_rate((2, 1), at(400)).unwrap();
+    run.change_flow_rate(Ratio::new(2, 1), at(400)).unwrap();
     run.update_templates(&[TemplateIndex(1)], FlowChange::Enabled(true), at(900)).unwrap();
     wait_for(&run, RunState::Complete, 10);
     let sides = run.template_counters();
@@ -723,7 +723,7 @@ fn each_connection_opens_others_one_after_the_other() {
         let mut of = over_v4(Protocol::Tcp, OPENERS);
         let mut other = of.templates[0].clone();
         (other.name, other.group, other.destination_port) = ("other".into(), "other".into(), 81);
-        other.client.as_mut().unwrap().rate = (0, 1);
+        other.client.as_mut().unwrap().rate = Ratio::ZERO;
         of.templates.push(other);
         // It opens them amid its own transaction.
         let opens = vec![Instruction::OpenConnection { template: Some(1) }; EACH as usize];

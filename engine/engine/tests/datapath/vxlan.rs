@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use spate_engine::datapath::{PollMode, RunState};
 use spate_net::{
-    Headers,
+    Headers, Tunnel,
     vlan::{SERVICE, Tag, Tags},
 };
 use spate_stateful::{
@@ -46,14 +46,14 @@ fn tunnels() -> Tunnels {
 
 /// The VNI of a frame in VXLAN, and the frame within.
 fn within(frame: &[u8]) -> (u32, &[u8]) {
-    let (udp, at) = Headers::find(frame).unwrap().transport.unwrap();
-    assert_eq!(
-        (udp, &frame[at + 2..at + 4], &frame[at + 8..at + 12]),
-        (17, &4789u16.to_be_bytes()[..], &[8, 0, 0, 0][..])
-    );
+    let headers = Headers::find(frame).unwrap();
+    let (_, at) = headers.transport.unwrap();
+    assert_eq!(frame[at + 8..at + 12], [8, 0, 0, 0]);
     assert!(u16::from_be_bytes([frame[at], frame[at + 1]]) >= 49_152, "source ports are dynamic ones");
-    let [a, b, c, 0] = frame[at + 12..at + 16] else { panic!("reserved bits are 0") };
-    (u32::from_be_bytes([0, a, b, c]), &frame[at + 16..])
+    assert_eq!(frame[at + 15], 0, "reserved bits");
+    let inner = headers.inner(frame).unwrap();
+    let Tunnel::Vxlan { vni } = inner.tunnel else { panic!("{inner:?}") };
+    (vni, inner.frame(frame))
 }
 
 fn complete(workers: usize, scenario: Scenario) {

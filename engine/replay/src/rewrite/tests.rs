@@ -129,7 +129,7 @@ proptest! {
             run_tag: 1 + u16::from(trailer[0]), stream: u16::from(trailer[1]), sender: trailer[2], measured: true,
             sequence: u32::from(trailer[3]) << 20, timestamp: u64::from_be_bytes(trailer) >> 16,
         };
-        Rewrite::fixup(flow, fixup, stamp, &mut frame);
+        Rewrite::write_trailer(flow, fixup, stamp, &mut frame);
         prop_assert_eq!(sums(&frame), (u16::MAX, u16::MAX));
         if flow {
             prop_assert_eq!(Trailer::decode(&frame), Some(stamp));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many flows are owed: after long overload these are billions, which cannot begin any more, only be counted.
+//! How many flows are overdue: after long overload these are billions, which cannot begin any more, only be counted.
 //!
 //! Templates in even turns repeat: in a round of as many blocks as there are slots until each template has had its weight (in
 //! least whole numbers) of them, this worker has as many slots as that. Rounds of which all is due are counted at once, and
@@ -132,12 +132,13 @@ impl Line {
 mod tests {
     use super::*;
     use crate::{
+        Ratio,
         arrivals::{Order, Timing},
         tuples::Share,
     };
     use proptest::prelude::*;
 
-    /// What each worker is owed, of each template, as `count` returns it until an instant.
+    /// Overdue flows of each worker, of each template, as `count` returns it until an instant.
     fn overdue_by(
         count: impl Fn(&mut FlowSchedule, u64, &mut [u64]),
         timings: &[Timing],
@@ -179,7 +180,7 @@ mod tests {
     fn billions_are_counted_at_once() {
         let start = std::time::Instant::now();
         for (rates, workers) in [(&[50_000_000][..], 3), (&[30_000_000, 5_000_000, 15_000_000][..], 4)] {
-            let timings: Vec<_> = rates.iter().map(|rate| Timing { rate: (*rate, 1), limit: 0 }).collect();
+            let timings: Vec<_> = rates.iter().map(|rate| Timing { rate: Ratio::new(*rate, 1), limit: 0 }).collect();
             // 200 s and a little more, from 5 ns on.
             let overdue = overdue_by(in_rounds, &timings, Order::Even, workers, 0, 0, 200_000_000_006);
             let all = sums(&overdue);
@@ -188,7 +189,7 @@ mod tests {
                 assert!(overdue.abs_diff(200 * rate) <= 1, "{overdue} of {rate}");
             }
         }
-        let limited = [Timing { rate: (50_000_000, 1), limit: 7_000_000_003 }];
+        let limited = [Timing { rate: Ratio::new(50_000_000, 1), limit: 7_000_000_003 }];
         assert_eq!(sums(&overdue_by(in_rounds, &limited, Order::Even, 5, 0, 0, 200_000_000_006)), [7_000_000_003]);
         assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
     }
@@ -204,7 +205,7 @@ mod tests {
             end_ns in 0u64..8_000_000_000,
         ) {
             let timings: Vec<_> =
-                rates.iter().map(|&(flows, seconds, limit)| Timing { rate: (flows, seconds), limit }).collect();
+                rates.iter().map(|&(flows, seconds, limit)| Timing { rate: Ratio::new(flows, seconds), limit }).collect();
             let order = if drawn { Order::Drawn { seed: 9 } } else { Order::Even };
             let counted = overdue_by(in_rounds, &timings, order, workers, ramp_ns, taken, end_ns);
             let expected = overdue_by(one_by_one, &timings, order, workers, ramp_ns, taken, end_ns);

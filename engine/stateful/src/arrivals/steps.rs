@@ -5,6 +5,7 @@
 //! that of the step in which the slot is due, but no longer than a quarter of the ramp: so TRex's `rampup_sec` does, with steps of
 //! a second. Gaps are rounded up to ticks, so that no more slots are due in a step than there is room for.
 use super::{FRACTION, SECOND};
+use crate::Ratio;
 
 /// Rates on the way up, and where that has come to.
 #[derive(Clone, Copy, Debug)]
@@ -30,14 +31,15 @@ struct Run {
 }
 
 impl Steps {
-    /// For `sum` slots in this many seconds; none if that exceeds 128 bits, or the ramp is no whole number of steps.
-    pub(super) fn new(sum: u64, seconds: u64, ramp_up_ns: u64, step_ns: u64) -> Option<Self> {
+    /// For slots at a rate in full; none if that exceeds 128 bits, or the ramp is no whole number of steps.
+    pub(super) fn new(rate: Ratio, ramp_up_ns: u64, step_ns: u64) -> Option<Self> {
         let whole = step_ns > 0 && ramp_up_ns > 0 && ramp_up_ns.is_multiple_of(step_ns);
         let step = u128::from(step_ns) << FRACTION;
         let count = u128::from(whole.then(|| ramp_up_ns / step_ns)?);
-        let each = (u128::from(seconds) * SECOND) << FRACTION;
+        let rate = rate.wide();
+        let each = (rate.denominator() * SECOND) << FRACTION;
         each.checked_mul(count)?;
-        Some(Self { step, count, each, sum: sum.into(), slot: 0, due: 0 })
+        Some(Self { step, count, each, sum: rate.numerator(), slot: 0, due: 0 })
     }
 
     /// Slot 0 is due then.

@@ -2,6 +2,7 @@
 //! A port as flows see it: its MAC, its next hops, and what waits to be sent on it.
 use std::{collections::VecDeque, sync::Arc};
 
+use super::side_index::SideIndex;
 use crate::{
     Address,
     packet::{LowerHeaders, Packet, SegmentHeader},
@@ -151,7 +152,7 @@ pub(super) struct Answer {
     pub(super) below: LowerHeaders,
     pub(super) head: SegmentHeader,
     /// Its template's side, for the counters.
-    pub(super) side: usize,
+    pub(super) side: SideIndex,
 }
 
 #[cfg(test)]

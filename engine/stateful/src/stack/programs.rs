@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Programs of flows: which one a flow has, and its steps.
-use super::{Stack, Tuple, side_of};
+use super::{Stack, Tuple, side_index::SideIndex};
 use crate::{
     Address, Protocol,
     application::{Machine, Transition},
@@ -10,12 +10,28 @@ use crate::{
 };
 
 impl Stack {
-    /// Executes a flow's program as far as it goes.
+    /// Executes a flow's program as far as it goes. Most programs have common instructions only.
+    #[inline]
     pub(super) fn go_on(&mut self, index: u32) {
+        let flow = &mut self.flows[index];
+        let side = &self.sides[usize::from(flow.side)];
+        let waited = flow.pc == 0;
+        let rests = flow.go_on_by_common(&side.program, &self.scenario.payloads, &side.counters, &side.tunables);
+        if waited && flow.pc > 0 {
+            self.is_found(index);
+        }
+        if !rests {
+            self.go_on_by_all(index);
+        }
+    }
+
+    /// The same by instructions of all kinds.
+    #[inline(never)]
+    pub(super) fn go_on_by_all(&mut self, index: u32) {
         loop {
             let flow = &mut self.flows[index];
             let side = &self.sides[usize::from(flow.side)];
-            if flow.has(flags::PROGRAM_ENDED) || flow.waits_for_more(&side.program) {
+            if flow.has(flags::PROGRAM_ENDED) {
                 return;
             }
             let variables: &mut [i64] = match self.variables_each {
@@ -65,7 +81,7 @@ impl Stack {
         let flow = &mut self.flows[index];
         let new = flow.is_new();
         let from = &self.sides[usize::from(flow.side)].counters;
-        flow.side = side_of(next, flow.has(flags::CLIENT)) as u16;
+        flow.side = SideIndex::of(next, flow.has(flags::CLIENT)).in_flow();
         let to = &self.sides[usize::from(flow.side)].counters;
         flow.pc = u16::from(self.scenario.templates[next].protocol == Protocol::Tcp);
         let found = new && !flow.is_new();
@@ -135,7 +151,7 @@ impl Stack {
     }
 
     /// Whether an address of the scenario is on a port, and of which template's side.
-    pub(super) fn owner(&self, port: usize, address: Address) -> Option<usize> {
+    pub(super) fn owner(&self, port: usize, address: Address) -> Option<SideIndex> {
         self.found.owner(&self.scenario.pools, port, address)
     }
 }

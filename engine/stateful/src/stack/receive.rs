@@ -2,15 +2,15 @@
 //! What becomes of a frame that arrives: its flow is found, or a server's begins; what is of no open flow is answered, counted or left to others.
 use spate_arch::fetch;
 use spate_net::{
-    ethernet::macs,
+    ethernet::{self, macs},
     fast::{self, Bits, Family, V4, V6},
 };
 
 use super::{
-    ANSWERS, Stack, Tuple, is_client,
+    ANSWERS, Stack, Tuple,
     key::{Key, Lookup, kind},
     port::Answer,
-    side_of,
+    side_index::SideIndex,
 };
 use crate::{
     Protocol,
@@ -54,6 +54,12 @@ pub enum Received {
     Elsewhere,
 }
 
+/// Whether a segment with these flags may be one that header prediction takes. A SYN is none: it is read once, where it is handled.
+#[inline(always)]
+fn may_be_common<const PREDICTS: bool>(flags: u8) -> bool {
+    !PREDICTS || flags & flag::SYN == 0
+}
+
 impl Tuple {
     /// The 5-tuple of a packet with these ports as its receiver sees it: local is the packet's destination.
     #[inline]
@@ -78,28 +84,43 @@ impl Stack {
     #[inline]
     pub fn look_ahead<'a>(&self, frames: impl Iterator<Item = &'a [u8]>, found: &mut [Prefetched]) {
         let keys = &self.secrets.hash;
-        let mut count = 0;
-        for (frame, Prefetched { hash, .. }) in frames.zip(found.iter_mut()) {
-            *hash = fast::ends::<V4>(frame).map_or(0, |(Bits(source), Bits(destination), ports, udp)| {
+        let v4 = |frame: &[u8]| {
+            fast::ends::<V4>(frame).map_or(0, |(Bits(source), Bits(destination), ports, udp)| {
                 let (remote_port, local_port) = ((ports >> 16) as u16, ports as u16);
                 Key { local: destination, remote: source, local_port, remote_port, kind: kind(udp, false) }.hash(keys)
-            });
-            if !self.uppers.is_empty()
-                && let Some((remote, local, ports, udp)) = fast::ends::<V6>(frame)
-            {
-                let tuple = Tuple { local, remote, local_port: ports as u16, remote_port: (ports >> 16) as u16 };
-                *hash = Key::of_v6(&tuple, udp, keys).hash(keys);
+            })
+        };
+        let mut count = 0;
+        if self.uppers.is_empty() {
+            for (frame, Prefetched { hash, .. }) in frames.zip(found.iter_mut()) {
+                *hash = v4(frame);
+                self.table.fetch(*hash);
+                count += 1;
             }
+            for Prefetched { hash, index } in &mut found[..count] {
+                *index = self.table.first(*hash);
+                if let Some(flow) = self.flows.get(*index) {
+                    fetch(flow);
+                }
+            }
+            return;
+        }
+        for (frame, Prefetched { hash, .. }) in frames.zip(found.iter_mut()) {
+            *hash = match fast::ends::<V6>(frame) {
+                Some((remote, local, ports, udp)) => {
+                    let tuple = Tuple { local, remote, local_port: ports as u16, remote_port: (ports >> 16) as u16 };
+                    Key::of_v6(&tuple, udp, keys).hash(keys)
+                }
+                None => v4(frame),
+            };
             self.table.fetch(*hash);
             count += 1;
         }
         for Prefetched { hash, index } in &mut found[..count] {
             *index = self.table.first(*hash);
-            if let Some(flow) = self.flows.get(*index) {
+            if let (Some(flow), Some(upper)) = (self.flows.get(*index), self.uppers.get(*index as usize)) {
                 fetch(flow);
-                if let Some(upper) = self.uppers.get(*index as usize) {
-                    fetch(upper);
-                }
+                fetch(upper);
             }
         }
     }
@@ -107,23 +128,38 @@ impl Stack {
     /// As `receive`, of a frame of which something is known.
     #[inline(always)]
     pub fn receive_hinted(&mut self, port: usize, frame: &[u8], hints: Hints<'_>, now_ns: u64) -> Received {
+        if !fast::is_of::<V6>(frame) {
+            return self.receive_hinted_v4(port, frame, hints, now_ns);
+        }
         if let Some(refused) = self.refused_by_mac(port, frame) {
             return refused;
         }
         self.now = Instant { ns: now_ns };
-        // Each family has a function of its own, in which all that is common is inlined; where more is done with segments, another.
-        match (fast::is_of::<V6>(frame), self.looks_into) {
-            (false, false) => self.receive_v4::<true>(port, frame, hints),
-            (true, false) => self.receive_v6::<true>(port, frame, hints),
-            (false, true) => self.receive_v4::<false>(port, frame, hints),
-            (true, true) => self.receive_v6::<false>(port, frame, hints),
+        if self.looks_into {
+            return self.receive_v6::<false>(port, frame, hints);
         }
+        self.receive_v6::<true>(port, frame, hints)
+    }
+
+    /// The same of a frame that is none of IPv6. Each family has a function of its own, in which all that is common is inlined; where more is
+    /// done with segments, another.
+    #[inline(always)]
+    pub fn receive_hinted_v4(&mut self, port: usize, frame: &[u8], hints: Hints<'_>, now_ns: u64) -> Received {
+        if let Some(refused) = self.refused_by_mac(port, frame) {
+            return refused;
+        }
+        self.now = Instant { ns: now_ns };
+        if self.looks_into {
+            return self.receive_v4::<false>(port, frame, hints);
+        }
+        self.receive_v4::<true>(port, frame, hints)
     }
 
     /// A frame arrives that is none of IPv6. With `PREDICTS`, most are segments that header prediction takes.
     #[inline(never)]
     fn receive_v4<const PREDICTS: bool>(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
-        let Some(plain) = FastPathPacket::<V4, Segment<'_>>::read(frame, hints.verified) else {
+        let Some(plain) = FastPathPacket::<V4, Segment<'_>>::read_if(frame, hints.verified, may_be_common::<PREDICTS>)
+        else {
             return self.receive_other::<V4>(port, frame, hints);
         };
         let key = Key {
@@ -137,13 +173,14 @@ impl Stack {
         let hash = hints.ahead.map_or_else(|| key.hash(keys), |ahead| ahead.hash);
         debug_assert_eq!(hash, key.hash(keys), "of another frame");
         let index = self.find_hinted(hash, hints, |index| key.is(&self.flows[index]));
-        self.receive_plain::<V4, PREDICTS>(port, frame, &plain, (hash, index))
+        self.receive_plain::<V4, PREDICTS>(port, frame, hints, &plain, (hash, index))
     }
 
     /// The same of IPv6.
     #[inline(never)]
     fn receive_v6<const PREDICTS: bool>(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
-        let Some(plain) = FastPathPacket::<V6, Segment<'_>>::read(frame, hints.verified) else {
+        let Some(plain) = FastPathPacket::<V6, Segment<'_>>::read_if(frame, hints.verified, may_be_common::<PREDICTS>)
+        else {
             return self.receive_other::<V6>(port, frame, hints);
         };
         let (s, kind) = (&plain.content, kind(false, true));
@@ -151,7 +188,7 @@ impl Stack {
         let tuple = Tuple { local, remote, local_port: s.destination_port, remote_port: s.source_port };
         let hash = self.hash_of(&tuple, false, hints);
         let index = self.find_hinted(hash, hints, |index| self.is_between(index, &tuple, kind));
-        self.receive_plain::<V6, PREDICTS>(port, frame, &plain, (hash, index))
+        self.receive_plain::<V6, PREDICTS>(port, frame, hints, &plain, (hash, index))
     }
 
     /// A plain segment arrives, of the flow at an index if it is of one.
@@ -160,6 +197,7 @@ impl Stack {
         &mut self,
         port: usize,
         frame: &[u8],
+        hints: Hints<'_>,
         plain: &FastPathPacket<F, Segment<'_>>,
         (hash, index): (u32, Option<u32>),
     ) -> Received {
@@ -168,16 +206,8 @@ impl Stack {
         }
         match index {
             Some(index) if self.receive_predicted(index, &plain.content, plain.ecn) => Received::Taken,
-            _ => self.receive_again::<F>(port, frame, (hash, index)),
-        }
-    }
-
-    /// As `receive_found`, of a frame that is read again: so a segment that is predicted stays in registers, and is never in memory.
-    #[inline(never)]
-    fn receive_again<F: Family>(&mut self, port: usize, frame: &[u8], found: (u32, Option<u32>)) -> Received {
-        match FastPathPacket::<F, Segment<'_>>::read(frame, true) {
-            Some(plain) => self.receive_found(port, frame, &plain, found),
-            None => self.receive_any(port, frame, true),
+            // It is read again: so a segment that is predicted stays in registers, and is never in memory.
+            _ => self.receive_segment::<F>(port, frame, Hints { verified: true, ..hints }),
         }
     }
 
@@ -201,13 +231,27 @@ impl Stack {
     #[inline(never)]
     fn receive_other<F: Family>(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
         let Some(plain) = FastPathPacket::<F, Datagram<'_>>::read_udp(frame) else {
-            return self.receive_any(port, frame, hints.verified);
+            return self.receive_segment::<F>(port, frame, hints);
         };
         let (packet, d) = (plain.packet(frame, Content::Udp(plain.content)), &plain.content);
         let tuple = Tuple::of(&packet, d.source_port, d.destination_port);
         let (hash, kind) = (self.hash_of(&tuple, true, hints), kind(true, tuple.local.is_v6()));
         let index = self.find_hinted(hash, hints, |index| self.is_between(index, &tuple, kind));
         self.receive_udp(port, &packet, d, &Lookup { tuple, hash, index })
+    }
+
+    /// A segment arrives that is not predicted, such as a SYN; or what is neither a plain segment nor a plain datagram.
+    #[inline(never)]
+    fn receive_segment<F: Family>(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
+        let Some(plain) = FastPathPacket::<F, Segment<'_>>::read(frame, hints.verified) else {
+            return self.receive_any(port, frame, hints.verified);
+        };
+        let (s, kind) = (&plain.content, kind(false, F::ETHERTYPE == ethernet::IPV6));
+        let (local, remote) = (plain.destination.into(), plain.source.into());
+        let tuple = Tuple { local, remote, local_port: s.destination_port, remote_port: s.source_port };
+        let hash = self.hash_of(&tuple, false, hints);
+        let index = self.find_hinted(hash, hints, |index| self.is_between(index, &tuple, kind));
+        self.receive_found(port, frame, &plain, (hash, index))
     }
 
     /// What finds the flow between these, which may be known of the frame.
@@ -330,7 +374,7 @@ impl Stack {
         let Some(side) = destination(frame).and_then(|address| self.owner(port, address)) else {
             return Received::Foreign;
         };
-        self.sides[side].counters.one(count);
+        self.sides[side.position()].counters.one(count);
         Received::Taken
     }
 
@@ -340,7 +384,7 @@ impl Stack {
         let Some(echo) = echo_request(frame) else { return Received::Foreign };
         match self.owner(port, echo.destination) {
             Some(side) if ignored.has(echo.source_mac, echo.source) => {
-                self.sides[side].counters.one(Count::IgnoredPackets);
+                self.sides[side.position()].counters.one(Count::IgnoredPackets);
                 Received::Taken
             }
             _ => Received::Foreign,
@@ -357,10 +401,10 @@ impl Stack {
     #[cold]
     fn ignore(&self, port: usize, packet: &Packet<'_>) -> Received {
         let Some(side) = self.owner(port, packet.destination) else { return Received::Foreign };
-        if self.shared && is_client(side) {
+        if self.shared && side.is_client() {
             return Received::Elsewhere;
         }
-        self.sides[side].counters.one(Count::IgnoredPackets);
+        self.sides[side.position()].counters.one(Count::IgnoredPackets);
         Received::Taken
     }
 
@@ -424,9 +468,9 @@ impl Stack {
 
     #[cold]
     fn receive_unacceptable_ack(&mut self, port: usize, index: u32, frame: &[u8], s: Segment<'_>) -> Received {
-        let side = usize::from(self.flows[index].side);
-        self.sides[side].counters.received(self.now.ns);
-        self.sides[side].counters.one(Count::AcksOfUnsent);
+        let side = SideIndex::of_flow(self.flows[index].side);
+        self.sides[side.position()].counters.received(self.now.ns);
+        self.sides[side.position()].counters.one(Count::AcksOfUnsent);
         if let Ok(packet) = Packet::read(frame) {
             self.refuse(port, &packet, &s, side);
         }
@@ -455,7 +499,7 @@ impl Stack {
         if opens && let Some(template) = self.server_for(port, tuple, Protocol::Tcp, None) {
             let (number, mac) = (self.server_number(template), self.ports[port].back_to(packet));
             let Some(index) = self.add(template, false, number, (tuple, false, hash), mac) else {
-                self.sides[side_of(template, false)].counters.one(Count::FlowsExhausted);
+                self.sides[SideIndex::of(template, false).position()].counters.one(Count::FlowsExhausted);
                 return Received::Taken;
             };
             let isn = self.initial_sequence(tuple);
@@ -466,7 +510,7 @@ impl Stack {
             return Received::Taken;
         }
         let Some(side) = self.owner(port, tuple.local) else { return Received::Foreign };
-        if self.shared && is_client(side) {
+        if self.shared && side.is_client() {
             return Received::Elsewhere;
         }
         if !s.has(flag::RST) {
@@ -476,12 +520,12 @@ impl Stack {
     }
 
     /// A segment of no open flow is answered with RST (RFC 9293 section 3.10.7.1).
-    fn refuse(&mut self, port: usize, packet: &Packet<'_>, s: &Segment<'_>, side: usize) {
-        if self.sides[side].tunables.blackhole || self.ports[port].answers.len() == ANSWERS {
+    fn refuse(&mut self, port: usize, packet: &Packet<'_>, s: &Segment<'_>, side: SideIndex) {
+        if self.sides[side.position()].tunables.blackhole || self.ports[port].answers.len() == ANSWERS {
             return;
         }
-        let own = if self.sides[side].own_macs {
-            self.found.own_mac(&self.scenario.pools, side / 2, packet.destination)
+        let own = if self.sides[side.position()].own_macs {
+            self.found.own_mac(&self.scenario.pools, side.template(), packet.destination)
         } else {
             None
         };
@@ -489,7 +533,7 @@ impl Stack {
             macs: macs(self.ports[port].back_to(packet), own.unwrap_or(self.ports[port].link.mac)),
             ends: Endpoints::of(packet.destination, packet.source),
             tos: 0,
-            ttl: self.sides[side].tunables.ttl,
+            ttl: self.sides[side.position()].tunables.ttl,
             id: 0,
             finish: OffloadRequest::Nothing,
         };
@@ -520,17 +564,17 @@ impl Stack {
             None => {
                 let Some(template) = self.server_for(port, &tuple, Protocol::Udp, Some(d.payload)) else {
                     if let Some(template) = self.server_for(port, &tuple, Protocol::Udp, None) {
-                        self.sides[side_of(template, false)].counters.one(Count::Unmatched);
+                        self.sides[SideIndex::of(template, false).position()].counters.one(Count::Unmatched);
                     }
                     return match self.owner(port, tuple.local) {
-                        Some(side) if self.shared && is_client(side) => Received::Elsewhere,
+                        Some(side) if self.shared && side.is_client() => Received::Elsewhere,
                         Some(_) => Received::Taken,
                         None => Received::Foreign,
                     };
                 };
                 let (number, mac) = (self.server_number(template), self.ports[port].back_to(packet));
                 let Some(index) = self.add(template, false, number, (&tuple, true, hash), mac) else {
-                    self.sides[side_of(template, false)].counters.one(Count::FlowsExhausted);
+                    self.sides[SideIndex::of(template, false).position()].counters.one(Count::FlowsExhausted);
                     return Received::Taken;
                 };
                 let (flow, mut cx, _) = self.parts(index);
@@ -548,7 +592,7 @@ impl Stack {
             flow.clear(flags::SILENT);
             self.is_found(index);
         }
-        self.go_on(index);
+        self.go_on_by_all(index);
         self.settle(index);
         Received::Taken
     }

@@ -3,14 +3,30 @@
 //! few steps however many templates there are: addresses of all pools cut their space into intervals, and each knows its pools.
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Tuple, is_client, side_of};
+use super::{Tuple, side_index::SideIndex};
 use crate::{Address, Pool, Protocol, Scenario};
 
 /// Entries of all intervals together, at most: pools that overlap in very many ways are searched one after the other instead.
 const MAX_ENTRIES: usize = 1 << 20;
 
-/// What is known of a range of addresses: pool and side, sorted by side.
-type Entry = (u32, u32);
+/// What is known of a range of addresses: side and pool, sorted by side.
+type Entry = (SideIndex, PoolIndex);
+
+/// A pool of the scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+struct PoolIndex(u32);
+
+impl PoolIndex {
+    fn new(pool: usize) -> Self {
+        Self(pool as u32)
+    }
+
+    #[inline]
+    fn of(self, pools: &[Pool]) -> &Pool {
+        &pools[self.0 as usize]
+    }
+}
 
 /// By address, all sides with a range that contains it.
 #[derive(Debug, Default)]
@@ -26,7 +42,7 @@ impl Intervals {
         // What begins, and what has ended, at an address.
         let mut edges: BTreeMap<u128, (Vec<Entry>, Vec<Entry>)> = BTreeMap::new();
         for entry in all {
-            let pool = &pools[entry.1 as usize];
+            let pool = entry.1.of(pools);
             let (first, last) = (pool.address(0).0, pool.address(pool.last_offset()).0);
             edges.entry(first).or_default().0.push(*entry);
             if let Some(behind) = last.checked_add(1) {
@@ -79,11 +95,15 @@ impl Sides {
     pub(super) fn new(scenario: &Scenario) -> Self {
         let mut servers: BTreeMap<u64, BTreeSet<Entry>> = BTreeMap::new();
         // By port; of each pool of clients, or of servers.
-        let mut owners: BTreeMap<usize, BTreeMap<(u32, bool), u32>> = BTreeMap::new();
+        let mut owners: BTreeMap<usize, BTreeMap<(PoolIndex, bool), SideIndex>> = BTreeMap::new();
         let mut macs = Vec::with_capacity(scenario.templates.len());
         for (index, template) in scenario.templates.iter().enumerate() {
             let mut own = |port: usize, pool: usize, client: bool| {
-                owners.entry(port).or_default().entry((pool as u32, client)).or_insert(side_of(index, client) as u32);
+                owners
+                    .entry(port)
+                    .or_default()
+                    .entry((PoolIndex::new(pool), client))
+                    .or_insert(SideIndex::of(index, client));
             };
             if let Some(client) = &template.client {
                 template.clients.iter().for_each(|weighted| own(client.port, weighted.pool, true));
@@ -92,12 +112,16 @@ impl Sides {
                 let key = listening(server.port, template.protocol, template.destination_port);
                 for weighted in &template.servers {
                     own(server.port, weighted.pool, false);
-                    servers.entry(key).or_default().insert((side_of(index, false) as u32, weighted.pool as u32));
+                    servers
+                        .entry(key)
+                        .or_default()
+                        .insert((SideIndex::of(index, false), PoolIndex::new(weighted.pool)));
                 }
             }
             let with_macs =
                 template.clients.iter().filter(|weighted| scenario.pools[weighted.pool].first_mac.is_some());
-            let clients = with_macs.map(|weighted| (side_of(index, true) as u32, weighted.pool as u32)).collect();
+            let clients =
+                with_macs.map(|weighted| (SideIndex::of(index, true), PoolIndex::new(weighted.pool))).collect();
             macs.push(Intervals::new(&scenario.pools, &clients));
         }
         let ports = owners.keys().next_back().map_or(0, |last| last + 1);
@@ -122,35 +146,34 @@ impl Sides {
         let local = tuple.local;
         let found = self.servers.binary_search_by_key(&listening(port, protocol, tuple.local_port), |(key, _)| *key);
         let at = found.map_or(&[][..], |index| self.servers[index].1.at(local));
-        let owning = at.iter().filter(move |(_, pool)| pools[*pool as usize].owns(local));
-        owning.map(|(side, _)| *side as usize / 2)
+        let owning = at.iter().filter(move |(_, pool)| pool.of(pools).owns(local));
+        owning.map(|(side, _)| side.template())
     }
 
     /// The first side that has an address on a port.
     #[inline]
-    pub(super) fn owner(&self, pools: &[Pool], port: usize, address: Address) -> Option<usize> {
+    pub(super) fn owner(&self, pools: &[Pool], port: usize, address: Address) -> Option<SideIndex> {
         let at = self.owners.get(port)?.at(address);
-        at.iter().find(|(_, pool)| pools[*pool as usize].owns(address)).map(|(side, _)| *side as usize)
+        at.iter().find(|(_, pool)| pool.of(pools).owns(address)).map(|(side, _)| *side)
     }
 
     /// Whether clients on a port have MACs of their own.
     pub(super) fn has_own_macs(&self, pools: &[Pool], port: usize) -> bool {
         let all = self.owners.get(port).map_or(&[][..], |owners| &owners.entries);
-        all.iter().any(|(side, pool)| is_client(*side as usize) && pools[*pool as usize].first_mac.is_some())
+        all.iter().any(|(side, pool)| side.is_client() && pool.of(pools).first_mac.is_some())
     }
 
     /// Whether any client on a port has a MAC.
     pub(super) fn has_mac(&self, pools: &[Pool], port: usize, mac: [u8; 6]) -> bool {
         let all = self.owners.get(port).map_or(&[][..], |owners| &owners.entries);
-        let mut clients =
-            all.iter().filter(|(side, _)| is_client(*side as usize)).map(|(_, pool)| &pools[*pool as usize]);
+        let mut clients = all.iter().filter(|(side, _)| side.is_client()).map(|(_, pool)| pool.of(pools));
         clients.any(|pool| pool.has_mac(mac))
     }
 
     /// Whether a MAC is that of the client on a port that has an address; none if no client with a MAC of its own has it.
     pub(super) fn is_own_mac(&self, pools: &[Pool], port: usize, address: Address, mac: [u8; 6]) -> Option<bool> {
         let at = self.owners.get(port).map_or(&[][..], |owners| owners.at(address));
-        let clients = at.iter().filter(|(side, _)| is_client(*side as usize)).map(|(_, pool)| &pools[*pool as usize]);
+        let clients = at.iter().filter(|(side, _)| side.is_client()).map(|(_, pool)| pool.of(pools));
         let owning = clients.filter(|pool| pool.owns(address));
         let mut macs = owning.filter_map(|pool| pool.mac(pool.contains(address)?)).peekable();
         macs.peek().is_some().then(|| macs.any(|own| own == mac))
@@ -160,7 +183,7 @@ impl Sides {
     #[inline]
     pub(super) fn own_mac(&self, pools: &[Pool], template: usize, client: Address) -> Option<[u8; 6]> {
         self.macs[template].at(client).iter().find_map(|(_, pool)| {
-            let pool = &pools[*pool as usize];
+            let pool = pool.of(pools);
             pool.mac(pool.contains(client)?)
         })
     }

@@ -91,7 +91,7 @@ impl Stack {
             if !flow.has(flags::INSTRUCTION_STARTED) {
                 flow.clear(flags::PROGRAM_WAITS);
             }
-            self.go_on(index);
+            self.go_on_by_all(index);
         }
         self.settle(index);
     }

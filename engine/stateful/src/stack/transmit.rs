@@ -66,8 +66,8 @@ impl Stack {
             let Some(frame) = out.frame(answer.below.len() + TCP_HEADER) else { return };
             let below = LowerHeaders { finish, ..answer.below };
             below.write_tcp(frame, &answer.head, &options, (0, 0));
-            self.sides[answer.side].counters.one(Count::ResetsSent);
-            self.sides[answer.side].counters.one(Count::StraysRefused);
+            self.sides[answer.side.position()].counters.one(Count::ResetsSent);
+            self.sides[answer.side.position()].counters.one(Count::StraysRefused);
             self.ports[port].answers.pop_front();
         }
         while self.ports[port].ready.head != NONE {
@@ -164,7 +164,7 @@ impl Stack {
             }
             let flow = &self.flows[index];
             if turn == SendOutcome::Done && flow.state == State::Datagrams {
-                self.go_on(index);
+                self.go_on_by_all(index);
             }
             return turn;
         }

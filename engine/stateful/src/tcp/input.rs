@@ -367,7 +367,7 @@ impl Flow {
     }
 
     /// What of a segment lies in the window: its sequence number, data and FIN (RFC 9293 section 3.4). None, and an
-    /// acknowledgement owed, if nothing does.
+    /// acknowledgement is due, if nothing does.
     #[inline]
     fn acceptable<'a>(&mut self, s: &Segment<'a>, cx: &mut Context<'_>) -> Option<(u32, &'a [u8], bool)> {
         let (mut seq, mut payload, mut fin) = (s.seq, s.payload, s.has(flag::FIN));

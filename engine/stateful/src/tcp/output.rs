@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An end sends what it owes, as far as windows and the room for frames go: segments are built when they are sent.
+//! An end sends data, FIN and acknowledgements that are due, as far as windows and the room for frames go: segments are built when they are sent.
 use super::{Context, Instant, TIMESTAMPS_LEN};
 use crate::{
     counters::Count,
@@ -99,7 +99,7 @@ impl Flow {
         opened && self.flags & RARE == 0 && self.recovery == NONE && self.snd_nxt == self.snd_max
     }
 
-    /// Sends what it owes and may send, in the common case.
+    /// Sends what is due and may be sent, in the common case.
     // Where it is inlined, what all references here are to is in registers, as long as none is given to a function that is not: to the rare
     // one goes one to a copy.
     #[inline(always)]
@@ -577,7 +577,7 @@ impl Flow {
         }
     }
 
-    /// Acknowledges, if that is owed. A peer without selective acknowledgements counts duplicates: each segment out of order
+    /// Acknowledges, if an acknowledgement is due. A peer without selective acknowledgements counts duplicates: each segment out of order
     /// has its own (RFC 5681 section 4.2), though several arrived at once.
     #[inline(always)]
     fn acknowledge<const PLAIN: bool>(

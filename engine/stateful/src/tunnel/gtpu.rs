@@ -3,7 +3,7 @@
 //! requests are all that an end sends of its own.
 use spate_net::{
     encap::{Carries, Encap},
-    gtpu::{EXTENDED, Message as Read, NUMBERED, OPTIONAL, SESSION_CONTAINER, VERSION_1},
+    gtpu::{EXTENDED, G_PDU, Message as Read, NUMBERED, OPTIONAL, SESSION_CONTAINER, VERSION_1},
 };
 
 pub use spate_net::gtpu::PORT;
@@ -18,7 +18,6 @@ const ECHO_REQUEST: u8 = 1;
 const ECHO_RESPONSE: u8 = 2;
 const ERROR_INDICATION: u8 = 26;
 const END_MARKER: u8 = 254;
-const G_PDU: u8 = 255;
 /// Information element of echo responses; its value is always 0 (TS 29.281 section 8.2).
 const RECOVERY: [u8; 2] = [14, 0];
 

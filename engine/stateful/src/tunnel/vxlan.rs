@@ -4,20 +4,15 @@
 use spate_net::{
     encap::{Carries, Encap},
     ethernet::{IPV4, IPV6, Link},
-    field::be32,
+    vxlan::{Message as Read, VALID, VNI_SHIFT},
 };
+
+pub use spate_net::vxlan::PORT;
 
 use crate::{
     counters::Count,
     tunnel::{Malformed, Message, Over, TunnelDirection, Tunnelling},
 };
-
-/// UDP port of VXLAN (RFC 7348 section 5).
-pub const PORT: u16 = 4789;
-/// Bytes of the header, of which the first has the flags.
-const HEADER: usize = 8;
-/// Flag: the VNI is valid.
-const VALID: u8 = 8;
 
 /// Settings of VXLAN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,14 +39,14 @@ impl Tunnelling for Vxlan {
     }
 
     fn read<'a>(&self, message: &'a [u8]) -> Result<Message<'a>, Malformed> {
-        let (header, data) = message.split_at_checked(HEADER).ok_or(Malformed)?;
-        let link = Link::find(data).filter(|_| header[0] & VALID != 0).ok_or(Malformed)?;
+        let Read { vni, frame: data } = Read::read(message).map_err(|_| Malformed)?;
+        let link = Link::find(data).ok_or(Malformed)?;
         // Such as ARP. Frames with tags are dropped (RFC 7348 section 6.1).
         let to_station = data[0] & 1 == 0;
         if !to_station || link.tag.is_some() || !matches!(link.ethertype, IPV4 | IPV6) {
             return Ok(Message::Other(Count::VxlanOthers));
         }
-        Ok(Message::Carried { id: Some(be32(header, 4) & !0xff), data })
+        Ok(Message::Carried { id: Some(vni << VNI_SHIFT), data })
     }
 
     fn counts(&self) -> (Count, Count) {

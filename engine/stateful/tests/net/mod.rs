@@ -7,9 +7,9 @@ pub mod icmp;
 use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
 use spate_stateful::{
-    Address, Client, Count, Counters, Instruction, Offloads, Payload, Pool, PortLink, Program, Protocol, Received,
-    Scenario, Segmentation, Server, Stack, Template, Tunables, Tuple, WeightedPool, pool::Order, random::Numbers,
-    tcp::Output,
+    Address, Client, Count, Counters, Instruction, Offloads, Payload, Pool, PortLink, Program, Protocol, Ratio,
+    Received, Scenario, Segmentation, Server, Stack, Template, Tunables, Tuple, WeightedPool, pool::Order,
+    random::Numbers, tcp::Output,
 };
 
 pub const CLIENT_PORT: usize = 0;
@@ -386,7 +386,7 @@ pub fn with(
                 port: CLIENT_PORT,
                 program: program(client),
                 tunables: client_tunables,
-                rate: (1, 1),
+                rate: Ratio::ONE,
                 limit: 0,
                 most_open: 0,
             }),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use spate_net::checksum::{checksum, sum};
 use spate_stateful::{
-    Address, COUNTERS, Client, Count, Instruction, OffloadRequest, Payload, Pool, PortLink, Program, Protocol,
+    Address, COUNTERS, Client, Count, Instruction, OffloadRequest, Payload, Pool, PortLink, Program, Protocol, Ratio,
     Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool, arrivals,
     packet::{Content, Endpoints, LowerHeaders, Options, Packet, SegmentHeader, TCP_HEADER, UDP_HEADER, flag},
     pool,
@@ -137,7 +137,7 @@ fn scenario(bits: u8, kinds: u8) -> Scenario {
                 port: 0,
                 program: client,
                 tunables: tunables.clone(),
-                rate: (1, 1),
+                rate: Ratio::ONE,
                 limit: 0,
                 most_open: 0,
             }),
@@ -348,7 +348,7 @@ pub fn drive(bytes: &[u8]) -> Counts {
             1 => now += 1000 << (bytes.u8() % 26),
             2 => now += u64::from(bytes.u8()) * 1_000_000,
             3 => room = 1 + usize::from(bytes.u8()) % BURST,
-            // What is owed waits.
+            // What is due waits.
             4 => continue,
             5 => {
                 let len = usize::from(bytes.u8()) % 100;

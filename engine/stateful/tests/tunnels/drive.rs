@@ -8,8 +8,8 @@ use spate_net::{
     mpls::Entry,
 };
 use spate_stateful::{
-    Address, Client, Counters, Pool, PortLink, Program, Protocol, Scenario, Server, Template, Tunables, WeightedPool,
-    arrivals,
+    Address, Client, Counters, Pool, PortLink, Program, Protocol, Ratio, Scenario, Server, Template, Tunables,
+    WeightedPool, arrivals,
     envelope::{Arrival, Envelopes, Ports},
     gre::Gre,
     gtpu::Gtpu,
@@ -41,7 +41,7 @@ fn envelopes(kind: Kind) -> Box<Envelopes> {
     let program = || Program { instructions: Box::default(), counters: Box::default() };
     let tunables = Tunables::default();
     let client =
-        Client { port: 0, program: program(), tunables: tunables.clone(), rate: (1, 1), limit: 0, most_open: 0 };
+        Client { port: 0, program: program(), tunables: tunables.clone(), rate: Ratio::ONE, limit: 0, most_open: 0 };
     let taken = |pool| vec![WeightedPool { pool, weight: 1 }];
     let scenario = Scenario {
         payloads: vec![],

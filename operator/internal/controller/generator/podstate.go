@@ -70,8 +70,8 @@ func labelsNeeded(pod *corev1.Pod, said string) string {
 	if !strings.Contains(said, "node affinity/selector") || len(pod.Spec.NodeSelector) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; the pod requires nodes with the labels %s (kubernetes.io/arch and kubernetes.io/os are the operator's platform unless the generator"+
-		" sets them; others are of spec.podTemplate.spec.nodeSelector and spec.podGroups), and with what spec.podTemplate.spec.affinity requires",
+	return fmt.Sprintf("; the pod requires nodes with the labels %s (kubernetes.io/arch is the operator's --engine-architecture unless the generator"+
+		" sets it; others are of spec.podTemplate.spec.nodeSelector and spec.podGroups), and with what spec.podTemplate.spec.affinity requires",
 		labels.FormatLabels(pod.Spec.NodeSelector))
 }
 

@@ -69,7 +69,7 @@ type Reconciler struct {
 	// Images that engine pods may run.
 	Images     Images
 	PullPolicy corev1.PullPolicy
-	// Architecture is the operator's, which engine images are built for, too. Engine pods are scheduled on such nodes only.
+	// Architecture of engine images: engine pods are scheduled on such nodes only. Empty: on nodes of any.
 	Architecture string
 	// PodMonitors are created if the cluster has the kind.
 	PodMonitors bool

@@ -62,7 +62,7 @@ func (p checker) contentBytes(c *spatev1.Content, at *field.Path, contents data.
 		return nil, true
 	}
 	if len(bytes) == 0 {
-		p.Add(spatev1.ReasonInvalidSpec, at.Child("from"), "%s is empty", data.NameOf(c.From.Reference()))
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("from"), "%s is empty: store at least one byte there, or remove the command", data.NameOf(c.From.Reference()))
 		return nil, true
 	}
 	return bytes, true

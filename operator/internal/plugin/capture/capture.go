@@ -70,8 +70,11 @@ It takes the ClusterRole spate-capturer in the generator's namespace, bound by a
 	f := c.Flags()
 	f.StringSliceVarP(&flags.ports, "port", "p", nil, "ports of the generator (required)")
 	f.StringSliceVar(&flags.pods, "pod", nil, "engine pods of the generator; all of them when absent")
+	where.CompleteFlag(c, "port", cluster.GeneratorKind, cluster.Ports)
+	where.CompleteFlag(c, "pod", cluster.GeneratorKind, cluster.Pods)
 	f.StringVar(&flags.filter, "filter", "", "which packets, as pcap-filter(7), such as 'udp port 53'; all when absent")
 	f.StringVar(&flags.direction, "direction", "both", "rx for packets received, tx for those sent, or both")
+	_ = c.RegisterFlagCompletionFunc("direction", cobra.FixedCompletions([]string{"rx", "tx", "both"}, cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that does not exist only
 	f.Int32Var(&flags.snapLength, "snaplen", 0, "bytes of each packet to copy, up to 65535; 0 is all")
 	f.Int64Var(&flags.count, "count", 0, "packets to capture in all; 0 is no limit")
 	f.DurationVar(&flags.duration, "duration", 0, "how long to capture, such as 10s; 0 is until interrupted")

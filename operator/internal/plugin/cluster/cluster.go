@@ -85,11 +85,11 @@ func (f *Flags) Connect() (*Connection, error) {
 	config := f.config()
 	namespace, _, err := config.Namespace()
 	if err != nil {
-		return nil, err
+		return nil, configured(err)
 	}
 	rest, err := config.ClientConfig()
 	if err != nil {
-		return nil, err
+		return nil, configured(err)
 	}
 	scheme := runtime.NewScheme()
 	if err := errors.Join(spatev1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {

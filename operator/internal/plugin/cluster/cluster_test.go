@@ -95,6 +95,33 @@ func TestNamesCompleteAnArgument(t *testing.T) {
 	}
 }
 
+func TestPartsOfWhatIsNamedCompleteAFlag(t *testing.T) {
+	generator := &spatev1.TrafficGenerator{}
+	generator.Spec.Ports = []spatev1.GeneratorPort{{Name: "west"}, {Name: "east"}, {Name: "eastern"}}
+	generator.Status.Pods = []spatev1.GeneratorPodStatus{{Name: "lab-0"}}
+	run := plugintest.RunNamed("web-1", "web", time.Unix(0, 0))
+	run.Status.Resolved = &spatev1.ResolvedRun{Generator: spatev1.GeneratorSnapshot{Pods: []spatev1.PodSnapshot{{Name: "lab-1"}, {Name: "lab-0"}}}}
+	for _, c := range []struct {
+		parts  Parts
+		of     *Subject
+		prefix string
+		want   string
+	}{
+		{Ports, &Subject{Generator: generator}, "", "east eastern west"},
+		{Ports, &Subject{Generator: generator}, "ea", "east eastern"},
+		{Ports, &Subject{Generator: generator}, "east,", "east,eastern east,west"},
+		{Ports, &Subject{Generator: generator}, "east,w", "east,west"},
+		{Ports, &Subject{Run: run}, "", ""},
+		{Pods, &Subject{Generator: generator}, "", "lab-0"},
+		{Pods, &Subject{Run: run}, "lab", "lab-0 lab-1"},
+		{Pods, &Subject{Run: plugintest.RunNamed("new", "", time.Unix(0, 0))}, "", ""},
+	} {
+		if got := strings.Join(listed(c.parts(c.of), c.prefix), " "); got != c.want {
+			t.Errorf("%q: %q, want %q", c.prefix, got, c.want)
+		}
+	}
+}
+
 func TestARunIsFoundByItsNameOrItsProfiles(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := spatev1.AddToScheme(scheme); err != nil {

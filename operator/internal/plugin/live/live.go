@@ -65,8 +65,8 @@ func Open(ctx context.Context, c *cluster.Connection, object spatev1.LiveReader,
 	switch {
 	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("%w; bind the ClusterRole %s in namespace %s", err, role, c.Namespace)
-	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("%w; the operator is not installed, or namespace %s does not exist", err, c.Namespace)
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("%w; namespace %s does not exist, or Spate is not installed", err, c.Namespace)
 	case err != nil:
 		return nil, err
 	}

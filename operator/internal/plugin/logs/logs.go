@@ -54,7 +54,8 @@ func NewCommand() *cobra.Command {
 		Long: `Prints the log lines of all engine pods of a run or of a TrafficGenerator in the order of their times, each with the pod's name and the time at which
 the node has recorded it. RUN may be the name of a TrafficProfile: its latest run is used then. run/NAME, profile/NAME and generator/NAME select one of several objects with the same name.
 
-Of a run, the lines from its creation to 5 s after its end are printed, but for those that name another run, unless --since or --tail restricts them: engines outlive runs. --follow goes on until the run has ended, or
+Of a run, the lines from its creation to 5 s after its end are printed, but for those that name another run: engines outlive runs. --since chooses another time, and --tail the last of the
+lines that would be printed of each pod. --follow goes on until the run has ended, or
 of a generator until interrupted, with pods that are created meanwhile. A line then waits up to 500 ms for earlier ones of other pods.
 
 It takes the rights to get pods/log, and of a generator to list pods, in the namespace of the generator, which the cluster's ClusterRole view has. --operator adds the
@@ -94,7 +95,7 @@ operator's lines that have both the name and the namespace of the run or generat
 	where.Add(c)
 	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "go on with lines as they are logged")
 	c.Flags().DurationVar(&f.since, "since", 0, "only lines that are not older, such as 5m; 0 is no limit")
-	c.Flags().Int64Var(&f.tail, "tail", -1, "only the last lines of each pod; -1 is all")
+	c.Flags().Int64Var(&f.tail, "tail", -1, "only the last lines of each pod, of those that would be printed; -1 is all")
 	c.Flags().BoolVar(&f.operator, "operator", false, "the operator's lines about the run or generator, too")
 	c.Flags().StringVar(&f.operatorNamespace, "operator-namespace", cluster.OperatorNamespace, "namespace of the operator")
 	return c
@@ -248,23 +249,46 @@ func (r *reading) lookOut(ctx context.Context, end func()) {
 	}
 }
 
-// read reads a log to its end. A log that is followed is asked for again when the connection breaks, or its container has not started.
-func (r *reading) read(ctx context.Context, s source) error {
+// options returns how a log is requested. The kubelet counts lines of other runs, too: where only some lines are printed, the last of them are kept, and
+// known at the log's end, which is followed after that.
+func (r *reading) options(s source) (*corev1.PodLogOptions, *recent) {
 	options := &corev1.PodLogOptions{Container: s.container, Follow: r.follow, Timestamps: true}
 	switch {
 	case r.since > 0:
 		options.SinceSeconds = ptr.To(max(int64(r.since/time.Second), 1))
-	case r.tail < 0 && !r.of.from.IsZero():
+	case !r.of.from.IsZero():
 		options.SinceTime = &metav1.Time{Time: r.of.from}
 	}
-	if r.tail >= 0 {
+	switch {
+	case r.tail < 0:
+	case s.has == nil:
 		options.TailLines = ptr.To(r.tail)
+	default:
+		options.Follow = false
+		return options, &recent{limit: r.tail}
 	}
+	return options, nil
+}
+
+// read reads a log to its end. A log that is followed is asked for again when the connection breaks, or its container has not started.
+func (r *reading) read(ctx context.Context, s source) error {
+	options, last := r.options(s)
+	send := func(l line) {
+		l.arrived = time.Now()
+		r.send(ctx, change{line: l})
+	}
+	sendLast := func() {
+		for _, l := range last.inOrder() {
+			send(l)
+		}
+		last = nil
+	}
+	defer sendLast()
 	until := time.Time{}
 	if options.SinceTime != nil && !r.follow {
 		until = r.of.until
 	}
-	var last, resumed, absent time.Time
+	var latest, resumed, absent time.Time
 	for {
 		err := r.once(ctx, s, options, func(text string) {
 			absent = time.Time{}
@@ -273,15 +297,30 @@ func (r *reading) read(ctx context.Context, s source) error {
 			if err == nil && !resumed.IsZero() && !at.After(resumed) {
 				return // it was read before the connection broke
 			}
-			if at.Before(last) { // or is no time
-				at = last
+			if at.Before(latest) { // or is no time
+				at = latest
 			}
-			last = at
+			latest = at
 			if !until.IsZero() && at.After(until) || s.has != nil && !s.has(text) {
 				return
 			}
-			r.send(ctx, change{line: line{source: s.pod, at: at, text: text, arrived: time.Now()}})
+			if l := (line{source: s.pod, at: at, text: text}); last != nil {
+				last.add(l)
+			} else {
+				send(l)
+			}
 		})
+		resume := func() {
+			if resumed = latest; !latest.IsZero() {
+				options.SinceTime, options.SinceSeconds, options.TailLines = &metav1.Time{Time: latest}, nil, nil
+			}
+		}
+		if err == nil && r.follow && !options.Follow && !interrupted(ctx) {
+			sendLast()
+			resume()
+			options.Follow = true
+			continue
+		}
 		if err == nil || interrupted(ctx) {
 			return nil
 		}
@@ -291,9 +330,7 @@ func (r *reading) read(ctx context.Context, s source) error {
 		if !r.follow || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || time.Since(absent) > absenceLimit {
 			return err
 		}
-		if resumed = last; !last.IsZero() {
-			options.SinceTime, options.SinceSeconds, options.TailLines = &metav1.Time{Time: last}, nil, nil
-		}
+		resume()
 		select {
 		case <-ctx.Done():
 			return nil

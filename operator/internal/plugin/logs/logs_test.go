@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -159,6 +160,71 @@ func TestLinesOfARunAreThoseOfItsTimeThatNameNoOtherRun(t *testing.T) {
 		}
 	}
 	if got := asked.has("/namespaces/shared/pods/lab-0/log?container=engine&sinceTime=2026-11-27T12%3A00%3A00Z&timestamps=true"); len(got) != 2 {
+		t.Errorf("asked %q", asked.all)
+	}
+}
+
+// sharing returns a run whose generator also executes other runs.
+func sharing(t *testing.T) *target {
+	t.Helper()
+	run := plugintest.RunNamed("imix-1", "imix", start)
+	run.Status.Resolved = &spatev1.ResolvedRun{RunID: "imix-1-00c0ffee", Generator: spatev1.GeneratorSnapshot{Namespace: "tests", Name: "lab", Pods: []spatev1.PodSnapshot{{Name: "lab-0"}}}}
+	found, err := find(t.Context(), clientWith(t, run), "tests", "imix-1", unnoted(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// mine returns a line about that run, and others one about another run.
+func mine(ms int, text string) string   { return at(ms, text+` run="imix-1-00c0ffee"`) }
+func others(ms int, text string) string { return at(ms, text+` run="imix-2-0badcafe"`) }
+
+func TestTheLastLinesOfARunAreCountedWithoutThoseOfOtherRuns(t *testing.T) {
+	t.Parallel()
+	lines := []string{mine(1, "a"), others(2, "x"), mine(3, "b"), mine(4, "c"), others(5, "y"), others(6, "z")}
+	log := func(w http.ResponseWriter, r *http.Request) { // as the kubelet does it
+		from := 0
+		if tail, err := strconv.Atoi(r.URL.Query().Get("tailLines")); err == nil {
+			from = max(len(lines)-tail, 0)
+		}
+		text(lines[from:]...)(w, r)
+	}
+	pods, asked := server(t, map[string]http.HandlerFunc{"lab-0": log})
+	of := sharing(t)
+	for tail, want := range map[int64][]string{0: {}, 1: {mine(4, "c")}, 2: {mine(3, "b"), mine(4, "c")}, 3: {mine(1, "a"), mine(3, "b"), mine(4, "c")}, 9: {mine(1, "a"), mine(3, "b"), mine(4, "c")}} {
+		var out bytes.Buffer
+		r := &reading{pods: pods, flags: flags{tail: tail}, of: of, note: unnoted(t)}
+		if err := r.print(t.Context(), nil, &out); err != nil || strings.ReplaceAll(out.String(), "[lab-0] ", "") != strings.Join(want, "") {
+			t.Errorf("the last %d: %v\n%s", tail, err, out.String())
+		}
+	}
+	if got := asked.has("sinceTime=2026-11-27T12%3A00%3A00Z"); len(got) != 5 {
+		t.Errorf("lines before the run are asked for: %q", asked.all)
+	}
+}
+
+func TestTheLastLinesOfARunAreFollowedByThoseThatItLogsLater(t *testing.T) {
+	t.Parallel()
+	before := []string{mine(1, "a"), mine(2, "b"), others(3, "x")}
+	pods, asked := server(t, map[string]http.HandlerFunc{"lab-0": func(w http.ResponseWriter, r *http.Request) {
+		text(before...)(w, r)
+		if r.URL.Query().Get("follow") == "true" {
+			text(others(4, "y"), mine(5, "c"))(w, r)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	out, done := &sink{}, make(chan error)
+	r := &reading{pods: pods, flags: flags{tail: 1, follow: true}, of: sharing(t), note: unnoted(t), hold: 20 * time.Millisecond}
+	go func() { done <- r.print(ctx, nil, out) }()
+	out.until(t, mine(5, "c"))
+	cancel()
+	if err := <-done; err != nil || out.all() != "[lab-0] "+mine(2, "b")+"[lab-0] "+mine(5, "c") {
+		t.Errorf("%v\n%s", err, out.all())
+	}
+	if len(asked.has("follow=true")) != 1 || len(asked.all) != 2 {
 		t.Errorf("asked %q", asked.all)
 	}
 }

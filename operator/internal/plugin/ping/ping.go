@@ -70,6 +70,8 @@ It takes the ClusterRole spate-pinger in the generator's namespace, bound by a R
 	set := c.Flags()
 	set.StringVarP(&f.port, "port", "p", "", "port of the generator (required)")
 	set.StringSliceVar(&f.pods, "pod", nil, "engine pods of the generator; all of them when absent")
+	where.CompleteFlag(c, "port", cluster.GeneratorKind, cluster.Ports)
+	where.CompleteFlag(c, "pod", cluster.GeneratorKind, cluster.Pods)
 	set.StringVar(&f.source, "source", "", "one of the port's addresses; that of the destination's subnet, else any, when absent")
 	set.Int64VarP(&f.count, "count", "c", 0, "echo requests of each pod; 0 is until interrupted")
 	set.DurationVarP(&f.interval, "interval", "i", time.Second, "from one request to the next, 10ms to 1h")

@@ -6,6 +6,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -71,8 +72,13 @@ With --programs it prints the programs of presets as ASTFTemplates, to be read, 
 				return err
 			}
 			checked, err := compiler.Check(c.Context(), made)
+			var warned []string
 			for _, violation := range checked.Warned {
-				fmt.Fprintln(c.ErrOrStderr(), "warning:", p.Origin.Refused(violation.Field, violation.Description))
+				text := p.Origin.Refused(violation.Field, violation.Description).Error()
+				if !slices.Contains(warned, text) { // both programs of a preset have one field
+					fmt.Fprintln(c.ErrOrStderr(), "warning:", text)
+				}
+				warned = append(warned, text)
 			}
 			for _, violation := range checked.Refused {
 				fmt.Fprintln(c.ErrOrStderr(), p.Origin.Refused(violation.Field, violation.Description))

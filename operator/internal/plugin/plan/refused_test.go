@@ -45,7 +45,8 @@ func TestWarningsAreReportedAndDoNotFail(t *testing.T) {
 }
 
 func TestWhatAnEngineWarnsOfIsReportedOnceByTheFieldsOfTheFiles(t *testing.T) {
-	warning := plugintest.Scripted(t, `echo '{"warnings": ["stateful.templates[0].server.instructions[0].receive.bytes: waits for nothing"]}'`)
+	const warned = `"stateful.templates[0].server.instructions[0].receive.bytes: waits for nothing"`
+	warning := plugintest.Scripted(t, `echo '{"warnings": [`+warned+`, `+warned+`]}'`)
 	for _, args := range [][]string{{"validate", "-", "--engine", warning}, {"plan", "-", "--engine", warning}} {
 		_, stderr, err := spate(plugintest.Web, args...)
 		const want = `entry web: ASTFTemplate "http": spec.source.programs.server[0].receive.bytes: waits for nothing`

@@ -82,6 +82,7 @@ It takes the ClusterRole spate-viewer in the runs' namespace, which is part of t
 	}
 	where.Add(c)
 	c.Flags().StringSliceVar(&f.pods, "pod", nil, "engine pods to read; the first 8 when absent")
+	where.CompleteFlag(c, "pod", "", cluster.Pods)
 	c.Flags().StringVar(&f.by, "by", byPort, "a row is a port, or a worker of a port: port or worker")
 	c.Flags().BoolVar(&f.once, "once", false, "print once, after one interval; the default without a terminal")
 	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "go on until the run ends; the default in a terminal")

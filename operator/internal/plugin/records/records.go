@@ -66,6 +66,7 @@ It takes the ClusterRole spate-records-reader in the run's namespace, bound by a
 	}
 	flags.Add(c)
 	c.Flags().StringVar(&only, "pod", "", "an engine pod of the run; all of them when absent")
+	flags.CompleteFlag(c, "pod", cluster.RunKind, cluster.Pods)
 	return c
 }
 

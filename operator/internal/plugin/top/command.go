@@ -82,6 +82,7 @@ part of the cluster's role view; to change runs takes spate-editor.`,
 	}
 	where.Add(c)
 	c.Flags().StringSliceVar(&f.pods, "pod", nil, "engine pods to read; the first 8 when absent")
+	where.CompleteFlag(c, "pod", "", cluster.Pods)
 	c.Flags().StringVar(&f.view, "view", "", "view to begin with, or the only one to print: ports, streams, templates, latency or workers")
 	c.Flags().StringVar(&f.filter, "filter", "", "show rows with this text in their names")
 	c.Flags().BoolVar(&f.once, "once", false, "print the tables once")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What stays true of the streams and templates of a run, whatever their rates become.
 use contract::Plan;
+use spate_stateful::Ratio;
 use spate_stateless::StreamTiming;
 
 use crate::datapath::{RateError, StreamRate};
@@ -13,8 +14,8 @@ pub(super) struct TemplateFacts {
     pub(super) group: String,
     /// Where its clients are; empty if they are elsewhere.
     pub(super) client_port: String,
-    /// By port, in bits a second on the medium at that rate: fractions.
-    pub(super) demands: Vec<(PortIndex, (u128, u128))>,
+    /// By port, in bits a second on the medium at that rate.
+    pub(super) demands: Vec<(PortIndex, Ratio<u128>)>,
 }
 
 /// Facts about a stream that no change of rates affects.
@@ -32,18 +33,17 @@ pub struct StreamFacts {
     /// Whether it replays a capture, which sets the rate.
     pub(super) replayed: bool,
     /// What it asks of its port at the plan's rate.
-    pub(super) demand: load::Demand,
+    pub(super) demand: load::StreamDemand,
 }
 
 impl StreamFacts {
     /// What it asks of its port at a rate, unless it is disabled. A replay asks for as much more as its speed is greater than the plan's.
-    pub(super) fn demand_at(&self, rate: StreamRate) -> Result<Option<load::Demand>, RateError> {
+    pub(super) fn demand_at(&self, rate: StreamRate) -> Result<Option<load::StreamDemand>, RateError> {
         let Some((mut rate, planned)) = rate.when_resumed() else { return Ok(None) };
         if self.replayed {
-            let (numerator, denominator) = rate.divided_by(planned)?;
-            rate = self.demand.rate.scaled(numerator, denominator)?;
+            rate = self.demand.rate.in_proportion(rate, planned)?;
         }
-        Ok(Some(load::Demand { rate, ..self.demand }))
+        Ok(Some(load::StreamDemand { rate, ..self.demand }))
     }
 }
 
@@ -60,7 +60,7 @@ pub(super) fn stream_facts(plan: &Plan, checked: &Checked) -> Vec<StreamFacts> {
                 tx_port: stream.tx_port.clone(),
                 rx_port: stream.rx_port.clone(),
                 measured: found.template.flow(),
-                demand: load::Demand {
+                demand: load::StreamDemand {
                     port: found.tx_port,
                     chain,
                     starts: !timing.waits,

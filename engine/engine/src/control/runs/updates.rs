@@ -2,8 +2,8 @@
 //! Changes of a run's rates by its users: what is chosen, what it would ask of the ports, and what is in force since.
 use std::collections::{BTreeMap, HashSet};
 
-use contract::{Ratio, Selector, update_request};
-use spate_stateful::FieldPath;
+use contract::{Selector, update_request};
+use spate_stateful::{FieldPath, Ratio};
 
 use super::{Engine, Held, chosen, lock, refused_change};
 use crate::control::status::Refusal;
@@ -115,10 +115,7 @@ impl Engine {
             )),
             Asked::Paused(paused) => Ok(vec![(chosen.to_vec(), Change::Paused(*paused))]),
             Asked::Enabled(enabled) => Ok(vec![(chosen.to_vec(), Change::Enabled(*enabled))]),
-            Asked::RateFactor(factor) => {
-                rate::positive(factor).map_err(|e| Refusal::field("rate_factor", e.to_string()))?;
-                Ok(vec![(chosen.to_vec(), Change::Factor(factor.numerator, factor.denominator))])
-            }
+            Asked::RateFactor(factor) => Ok(vec![(chosen.to_vec(), Change::Factor(positive("rate_factor", factor)?))]),
             Asked::Rate(asked) => {
                 // The same bits a second are different packets a second for different frames.
                 let mut by_rate: Vec<(Vec<StreamIndex>, Rate)> = Vec::new();
@@ -156,9 +153,9 @@ impl Engine {
 
 impl Held {
     /// The factor in force at an instant.
-    pub(super) fn factor(&self, now_ns: u64) -> Ratio {
-        let (numerator, denominator) = self.run.factor_at(now_ns);
-        Ratio { numerator, denominator }
+    pub(super) fn factor(&self, now_ns: u64) -> contract::Ratio {
+        let factor = self.run.factor_at(now_ns);
+        contract::Ratio { numerator: factor.numerator(), denominator: factor.denominator() }
     }
 
     /// Adds what its enabled streams and its templates ask of each port at these rates, in bits a second on the medium.
@@ -170,7 +167,7 @@ impl Held {
         for (template, factor) in self.templates.iter().zip(rates.template_factors()) {
             let Some(factor) = factor else { continue };
             for (port, bits) in &template.demands {
-                *all.entry(*port).or_default() += product(*bits, factor);
+                *all.entry(*port).or_default() += bits.floor_of_product(factor);
             }
         }
         Ok(())
@@ -195,12 +192,9 @@ fn may_ask_for_more(change: &update_request::Change) -> bool {
     !matches!(change, Asked::Enabled(false) | Asked::Paused(_))
 }
 
-/// The product of two fractions, rounded down. Where 128 bits are not enough, the first fraction is rounded down before.
-fn product(a: (u128, u128), b: (u128, u128)) -> u128 {
-    match (a.0.checked_mul(b.0), a.1.checked_mul(b.1)) {
-        (Some(numerator), Some(denominator)) => numerator / denominator.max(1),
-        _ => (a.0 / a.1.max(1)).saturating_mul(b.0) / b.1.max(1),
-    }
+/// The ratio in a field of a request, which must be greater than 0.
+fn positive(field: &'static str, asked: &contract::Ratio) -> Result<Ratio, Refusal> {
+    rate::positive(asked).map_err(|e| Refusal::field(field, e.to_string()))
 }
 
 /// The change of the chosen templates, if any are.
@@ -209,13 +203,9 @@ fn flow_change(change: &update_request::Change, templates: &[TemplateIndex]) -> 
     if templates.is_empty() {
         return Ok(None);
     }
-    let ratio = |field: &'static str, ratio: &Ratio| {
-        rate::positive(ratio).map_err(|e| Refusal::field(field, e.to_string()))?;
-        Ok::<_, Refusal>((ratio.numerator, ratio.denominator))
-    };
     Ok(Some(match change {
-        Asked::RateFactor(factor) => FlowChange::Factor(ratio("rate_factor", factor)?),
-        Asked::FlowsPerSecond(rate) => FlowChange::Rate(ratio("flows_per_second", rate)?),
+        Asked::RateFactor(factor) => FlowChange::Factor(positive("rate_factor", factor)?),
+        Asked::FlowsPerSecond(rate) => FlowChange::Rate(positive("flows_per_second", rate)?),
         Asked::Paused(paused) => FlowChange::Paused(*paused),
         Asked::Enabled(enabled) => FlowChange::Enabled(*enabled),
         Asked::Rate(_) => {
@@ -224,18 +214,4 @@ fn flow_change(change: &update_request::Change, templates: &[TemplateIndex]) -> 
             return Err(Refusal::field("rate", wrong));
         }
     }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_factor_meets_the_exact_rate() {
-        // A flow of 1,000 bits each 10^9 s, ten times as often, and 10^9 times as often.
-        assert_eq!(product((1000, 1_000_000_000), (10, 1)), 0);
-        assert_eq!(product((1000, 1_000_000_000), (1_000_000_000, 1)), 1000);
-        assert_eq!(product((1000, 3), (3, 2)), 500);
-        assert_eq!(product((u128::MAX, 1 << 64), (4, 2)), 2 * (u128::MAX >> 64));
-    }
 }

@@ -11,18 +11,16 @@ use std::sync::Arc;
 use spate_dpdk::{Eal, Mempool, Prebuilt};
 use spate_neighbour::{Neighbour, Prefix};
 use spate_net::{
-    Trailer,
     ethernet::Link,
     vlan::{self, Tags},
 };
 use spate_stateful::FieldPath;
-use spate_stateless::{
-    Frames, Lanes, MAX_FRAME_LEN, Next, Numbers, Schedule, StreamTiming, Successor, Template, WorkerShare, Writer,
-};
+use spate_stateless::{MAX_FRAME_LEN, Next, Schedule, StreamTiming, Successor, Template, WorkerShare};
 
 use crate::datapath::{
     Clock, OnLink, PrepareError, RunSpec, StreamSpec,
     buffers::SHORT_ROOM,
+    cache::Cache,
     open::{Nodes, OpenPort},
     run::{
         self, Run,
@@ -42,9 +40,6 @@ use crate::index::{PortIndex, StreamIndex, WorkerIndex};
 const LATE_NS: u64 = 1_000_000;
 /// and on kernel-backed ones.
 const LATE_KERNEL_NS: u64 = 20_000_000;
-/// What is written into packets that are not measured: nothing.
-pub(in crate::datapath) const UNMEASURED: Trailer =
-    Trailer { run_tag: 0, stream: 0, sender: 0, measured: false, sequence: 0, timestamp: 0 };
 /// Bytes that a VLAN tag adds.
 pub(in crate::datapath) const VLAN_TAG: usize = vlan::LEN;
 /// VLAN tags that a device takes beside a frame of its greatest length.
@@ -109,7 +104,7 @@ pub(in crate::datapath) fn prepare(
         });
     }
     let names = context.ports.iter().map(|port| port.config.name.clone()).collect();
-    let mut next_hops = NextHops::new(names);
+    let mut next_hops = NextHops::new(*context.eal, names);
     for (port, streams) in by_port.iter().enumerate().filter(|(_, streams)| !streams.is_empty()) {
         let open = &context.ports[port];
         // All of these streams have the same part.
@@ -124,26 +119,28 @@ pub(in crate::datapath) fn prepare(
             .collect();
         Template::share_payloads(send.iter_mut().map(|send| &mut send.template));
         let send: Arc<[SendStream]> = send.into();
-        next_hops.add_streams(
-            PortIndex(port),
-            &open.tx_workers,
-            &send,
-            streams.iter().map(|&index| &spec.streams[index]),
-        );
         let long = send.iter().any(|s| s.template.frame_len() > SHORT_ROOM);
         let count = open.tx_workers.len() as u64;
+        let specs: Vec<_> = streams.iter().map(|&index| (index, &spec.streams[index])).collect();
+        let mut caches: Vec<Box<[Option<Cache>]>> = Vec::new();
         for (position, &worker) in open.tx_workers.iter().enumerate() {
             let share =
                 WorkerShare { first: u64::from(index) * count + position as u64, stride: u64::from(of) * count };
             let timings = streams.iter().map(|&index| timing_on_port(&spec, &control_streams, &rates, index));
             let long_packets = if long { Some(long_pool(&mut context, worker)?) } else { None };
-            let prebuild = |schedule: &Schedule, writers: &mut [Writer]| {
-                prebuilt(&context, &spec, streams, schedule, share, writers)
+            let prebuild = |schedule: &Schedule| {
+                let each = specs.iter().enumerate();
+                let of_worker: Box<[_]> = each.map(|(at, (_, stream))| cache(stream, share, schedule, at)).collect();
+                let built = prebuilt(context.eal, &specs, &of_worker);
+                caches.push(of_worker);
+                built
             };
             let late_after_ns = late_after_ns(&spec, open);
             let part = PortRun::new(port, &send, share, timings, late_after_ns, long_packets, prebuild)?;
             parts[worker.0].ports.push(part);
         }
+        let workers = open.tx_workers.iter().copied().zip(caches).collect();
+        next_hops.add_streams(PortIndex(port), workers, &send, specs.iter().map(|(_, stream)| stream.next_hop));
     }
     for (index, stream) in spec.streams.iter().enumerate() {
         let workers = &context.ports[stream.tx_port.0].tx_workers;
@@ -311,57 +308,30 @@ fn timing_on_port(spec: &RunSpec, control: &[run::Stream], rates: &Rates, index:
     }
 }
 
-/// Packets that are built now and then repeated, by stream of a port; empty if there are none.
-fn prebuilt(
-    context: &Context<'_>,
-    spec: &RunSpec,
-    streams: &[usize],
-    schedule: &Schedule,
-    share: WorkerShare,
-    writers: &mut [Writer],
-) -> Result<Box<[Option<Prebuilt>]>, PrepareError> {
-    if streams.iter().all(|&index| spec.streams[index].cache == 0) {
-        return Ok(Box::default());
-    }
-    let mut lanes = Lanes::new();
-    let mut all = Vec::with_capacity(streams.len());
-    for (position, &index) in streams.iter().enumerate() {
-        let stream = &spec.streams[index];
-        if stream.cache == 0 {
-            all.push(None);
-            continue;
-        }
-        let what = format!("{} packets of stream {}, built beforehand", stream.cache, stream.name);
-        let mut packets =
-            Prebuilt::new(context.eal, &what, stream.cache, stream.template.frame_len()).map_err(|e| PrepareError {
-                field: StreamIndex(index).path().field("cache"),
-                problem: e.to_string(),
-                exhausted: true,
-            })?;
-        for at in 0..stream.cache as u64 {
-            let number = share.first + at * schedule.stride(position);
-            let numbers = Numbers { number, sequence: at, count: 1 };
-            stream.template.write(
-                &mut writers[position],
-                &mut lanes,
-                numbers,
-                UNMEASURED,
-                &mut PrebuiltFrames(&mut packets),
-                at as usize,
-            );
-        }
-        all.push(Some(packets));
-    }
-    Ok(all.into())
+/// The cache of a stream in a worker that has a part of its port's streams; none if the stream has none.
+fn cache(stream: &StreamSpec, share: WorkerShare, schedule: &Schedule, position: usize) -> Option<Cache> {
+    let share = WorkerShare { stride: schedule.stride(position), ..share };
+    (stream.cache > 0).then(|| Cache { stream: stream.name.clone(), packets: stream.cache, share })
 }
 
-/// Prebuilt packets that are being written.
-struct PrebuiltFrames<'a>(&'a mut Prebuilt);
-
-impl Frames for PrebuiltFrames<'_> {
-    fn frames<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
-        self.0.frames_mut(first, lens)
+/// Packets that are built now and then repeated, by stream of a port; empty if there are none.
+fn prebuilt(
+    eal: &Eal,
+    streams: &[(usize, &StreamSpec)],
+    caches: &[Option<Cache>],
+) -> Result<Box<[Option<Prebuilt>]>, PrepareError> {
+    if caches.iter().all(Option::is_none) {
+        return Ok(Box::default());
     }
+    let build = |(&(index, stream), cache): (&(usize, &StreamSpec), &Option<Cache>)| {
+        let built = cache.as_ref().map(|cache| cache.build(eal, &stream.template)).transpose();
+        built.map_err(|e| PrepareError {
+            field: StreamIndex(index).path().field("cache"),
+            problem: e.to_string(),
+            exhausted: true,
+        })
+    };
+    streams.iter().zip(caches).map(build).collect()
 }
 
 /// Indices of the streams that each port sends on a schedule.

@@ -2,6 +2,7 @@
 //! Changes of a run's rates while it is under way: from which instant on, and which workers receive what.
 use std::collections::BTreeMap;
 
+use spate_stateful::Ratio;
 use spate_stateless::Rate;
 
 use super::{Control, Run, outage::Pauses, rates::Rates};
@@ -33,7 +34,7 @@ impl Run {
     }
 
     /// From an instant on (0: now) flows of all templates begin at a fraction of the plan's rates; returns it.
-    pub fn change_flow_rate(&self, factor: (u64, u64), at_wall_ns: u64) -> Result<u64, RunError> {
+    pub fn change_flow_rate(&self, factor: Ratio, at_wall_ns: u64) -> Result<u64, RunError> {
         self.update_all(Some((None, FlowChange::Factor(factor))), &[], at_wall_ns)
     }
 
@@ -60,7 +61,7 @@ impl Run {
     }
 
     /// The factor of all of the plan's rates that is in force at a wall-clock instant, as changes of all of them have set it.
-    pub fn factor_at(&self, wall_ns: u64) -> (u64, u64) {
+    pub fn factor_at(&self, wall_ns: u64) -> Ratio {
         self.control().factors.at(wall_ns)
     }
 

@@ -8,7 +8,7 @@ use crate::datapath::{shared::RunShare, worker::Command};
 
 /// A run is closed this long after its drain, even if workers have not read all that has arrived.
 const READ_TIMEOUT_NS: u64 = 5_000_000_000;
-/// What is owed at the end of a run is sent or given up this long after it at the latest, beside what flows need of the drain.
+/// Packets that are due and not sent at the end of a run are sent or given up this long after it at the latest, beside what flows need of the drain.
 const SETTLE_TIMEOUT_NS: u64 = 6_000_000_000;
 /// Workers that have not closed a run this long after its deadline are not waited for: they hang.
 const CLOSE_TIMEOUT_NS: u64 = 1_000_000_000;
@@ -63,7 +63,7 @@ impl Run {
     fn close_at_deadline(&self, control: &mut Control, now: u64) {
         let Some(ended_at) = control.ended_at_mono_ns else { return };
         let drain_ns = self.drain_ns(control);
-        // Flows that are owed may begin in the first half of the drain; it counts from when the last packet was sent.
+        // Overdue flows may start in the first half of the drain; it counts from when the last packet was sent.
         let latest = ended_at.saturating_add(SETTLE_TIMEOUT_NS).saturating_add(drain_ns / 2).saturating_add(drain_ns);
         let drained_at = match control.sent_at_mono_ns {
             Some(_) => self.drained_at(control, now).min(latest),
@@ -118,7 +118,7 @@ impl Run {
         if self.templates.is_empty() || !control.streams.is_empty() || !control.receivers.is_empty() {
             return sent_at.saturating_add(drain_ns);
         }
-        // Flows that were owed began in the first half of the drain.
+        // Overdue flows started in the first half of the drain.
         let end = control.ended_at_mono_ns.unwrap_or(sent_at).saturating_add(drain_ns);
         if self.templates.any_open() {
             control.quiet_since_mono_ns = None;

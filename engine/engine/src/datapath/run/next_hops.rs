@@ -8,17 +8,19 @@ use std::{
     sync::Arc,
 };
 
-use spate_dpdk::on_own_lines;
+use spate_dpdk::{Eal, Error, Prebuilt, on_own_lines};
 use spate_neighbour::{Mac, Neighbour, Prefix, mac_text};
 use spate_stateful::{Address, MovedRouter, Neighbours, NextHops as FlowHops, envelope::GatewayMac};
 
 use super::Run;
 use crate::datapath::{
-    Hop, LinkHops, LinkNeighbor, PoolGateway, StatefulSpec, StreamSpec,
+    Hop, LinkHops, LinkNeighbor, PoolGateway, StatefulSpec,
+    cache::Cache,
     slow::Moved,
     worker::{Command, NewNextHops, NewStreams, SendStream},
 };
 use crate::index::{PortIndex, WorkerIndex};
+use spate_stateless::Template;
 
 /// MACs that a router had, and that are remembered of it.
 const FORMER_MACS: usize = 8;
@@ -26,6 +28,7 @@ const FORMER_MACS: usize = 8;
 /// All next hops of a run.
 #[derive(Debug)]
 pub(in crate::datapath) struct NextHops {
+    eal: Eal,
     /// Names of ports, by index.
     ports: Vec<String>,
     streams: Vec<StreamsOfPort>,
@@ -36,10 +39,11 @@ pub(in crate::datapath) struct NextHops {
 #[derive(Debug)]
 struct StreamsOfPort {
     port: PortIndex,
-    workers: Vec<WorkerIndex>,
+    /// Each with its caches, by stream.
+    workers: Vec<(WorkerIndex, Box<[Option<Cache>]>)>,
     streams: Arc<[SendStream]>,
-    /// By stream: its neighbor, if that is known; and whether its packets are prebuilt.
-    hops: Vec<(Option<IpAddr>, bool)>,
+    /// By stream: its neighbor, if that is known.
+    hops: Vec<Option<IpAddr>>,
 }
 
 /// Where flows of a port send to, as its workers have it.
@@ -64,14 +68,16 @@ struct Router {
 }
 
 /// What becomes of packets to a neighbor that has another MAC.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 struct Outcome {
     /// Streams that send to that from now on.
     streams: usize,
     /// Flows do.
     flows: bool,
-    /// Streams that send to the one before.
-    left: usize,
+    /// Streams that send to the one before, as a field or a checksum depends on the MAC.
+    dependent: usize,
+    /// Streams that do so as there is no memory for their caches, and the last one's error.
+    without_memory: (usize, Option<Error>),
 }
 
 type Outcomes = BTreeMap<(PortIndex, LinkNeighbor), Outcome>;
@@ -104,7 +110,7 @@ impl Run {
         let outcomes = on_own_lines(|| control.next_hops.follow(moved, send));
         for (to @ (port, address), outcome) in outcomes {
             let (port, mac) = (&control.next_hops.ports[port.0], mac_text(moved[&to]));
-            let Outcome { streams, flows, left } = outcome;
+            let Outcome { streams, flows, dependent, without_memory } = outcome;
             if streams > 0 || flows {
                 tracing::info!(
                     run = self.id,
@@ -116,15 +122,27 @@ impl Run {
                     "a next hop has another MAC, to which the run sends from now on"
                 );
             }
-            if left > 0 {
+            if dependent > 0 {
                 tracing::warn!(
                     run = self.id,
                     port,
                     %address,
                     mac,
-                    streams = left,
-                    "streams with a cache, or with a destination MAC that varies or that a checksum covers, still send to the next hop's \
-                     former MAC: start another run to follow it"
+                    streams = dependent,
+                    "streams with a destination MAC that varies or that a checksum covers still send to the next hop's former MAC: start \
+                     another run to follow it"
+                );
+            }
+            if let (streams, Some(error)) = without_memory {
+                tracing::warn!(
+                    run = self.id,
+                    port,
+                    %address,
+                    mac,
+                    streams,
+                    %error,
+                    "streams with a cache still send to the next hop's former MAC: give the engine more packet memory, or the streams \
+                     smaller caches, and start another run"
                 );
             }
         }
@@ -133,22 +151,22 @@ impl Run {
 
 impl NextHops {
     /// Next hops of a run on ports with these names; it has none so far.
-    pub(in crate::datapath) fn new(ports: Vec<String>) -> Self {
-        Self { ports, streams: Vec::new(), links: Vec::new() }
+    pub(in crate::datapath) fn new(eal: Eal, ports: Vec<String>) -> Self {
+        Self { eal, ports, streams: Vec::new(), links: Vec::new() }
     }
 
-    /// Adds a port's streams that are on a schedule, which these of its workers send; `specs` are in the same order.
-    pub(in crate::datapath) fn add_streams<'a>(
+    /// Adds a port's streams that are on a schedule: its workers, each with its caches by stream, and by stream the neighbor that is its
+    /// next hop.
+    pub(in crate::datapath) fn add_streams(
         &mut self,
         port: PortIndex,
-        workers: &[WorkerIndex],
+        workers: Vec<(WorkerIndex, Box<[Option<Cache>]>)>,
         streams: &Arc<[SendStream]>,
-        specs: impl Iterator<Item = &'a StreamSpec>,
+        hops: impl Iterator<Item = Option<IpAddr>>,
     ) {
-        let hops: Vec<_> = specs.map(|spec| (spec.next_hop, spec.cache > 0)).collect();
-        if hops.iter().any(|(neighbour, _)| neighbour.is_some()) {
-            let (workers, streams) = (workers.to_vec(), Arc::clone(streams));
-            self.streams.push(StreamsOfPort { port, workers, streams, hops });
+        let hops: Vec<_> = hops.collect();
+        if hops.iter().any(Option::is_some) {
+            self.streams.push(StreamsOfPort { port, workers, streams: Arc::clone(streams), hops });
         }
     }
 
@@ -185,7 +203,8 @@ impl NextHops {
     /// Takes up where neighbors are now; `send` gets what each worker needs for that.
     fn follow(&mut self, moved: &Moved, mut send: impl FnMut(WorkerIndex, New)) -> Outcomes {
         let mut outcomes = Outcomes::new();
-        self.streams.iter_mut().for_each(|of_port| of_port.follow(moved, &mut send, &mut outcomes));
+        let eal = self.eal;
+        self.streams.iter_mut().for_each(|of_port| of_port.follow(eal, moved, &mut send, &mut outcomes));
         self.links.iter_mut().for_each(|of_port| of_port.follow(moved, &mut send, &mut outcomes));
         outcomes
     }
@@ -193,33 +212,47 @@ impl NextHops {
 
 impl StreamsOfPort {
     fn all(&self) -> impl Iterator<Item = (PortIndex, LinkNeighbor, Mac)> {
-        self.streams.iter().zip(&self.hops).filter_map(|(stream, (neighbour, _))| {
+        self.streams.iter().zip(&self.hops).filter_map(|(stream, neighbour)| {
             let neighbor = LinkNeighbor::from((*neighbour)?);
             Some((self.port, neighbor, *stream.template.frame().first_chunk()?))
         })
     }
 
-    fn follow(&mut self, moved: &Moved, send: &mut impl FnMut(WorkerIndex, New), outcomes: &mut Outcomes) {
+    fn follow(&mut self, eal: Eal, moved: &Moved, send: &mut impl FnMut(WorkerIndex, New), outcomes: &mut Outcomes) {
         let mut next: Option<Vec<SendStream>> = None;
-        for (index, &(neighbour, prebuilt)) in self.hops.iter().enumerate() {
+        // By worker: caches in place of those that it has.
+        let mut caches: Vec<Vec<(usize, Option<Prebuilt>)>> = self.workers.iter().map(|_| Vec::new()).collect();
+        for (index, neighbour) in self.hops.iter().enumerate() {
             let Some(to) = neighbour.map(|neighbour| (self.port, LinkNeighbor::from(neighbour))) else { continue };
             let template = &self.streams[index].template;
             let Some(mac) = moved.get(&to).filter(|mac| !template.frame().starts_with(*mac)) else { continue };
             let outcome = outcomes.entry(to).or_default();
-            match template.with_destination(*mac).filter(|_| !prebuilt) {
-                Some(template) => {
+            let Some(template) = template.with_destination(*mac) else {
+                outcome.dependent += 1;
+                continue;
+            };
+            match self.prebuild(eal, index, &template) {
+                Ok(built) => {
+                    built.into_iter().for_each(|(worker, packets)| caches[worker].push((index, Some(packets))));
                     next.get_or_insert_with(|| self.streams.to_vec())[index].template = template;
                     outcome.streams += 1;
                 }
-                None => outcome.left += 1,
+                Err(error) => outcome.without_memory = (outcome.without_memory.0 + 1, Some(error)),
             }
         }
         let Some(next) = next else { return };
         self.streams = next.into();
-        let any_prebuilt = self.hops.iter().any(|(_, prebuilt)| *prebuilt);
-        for worker in &self.workers {
-            send(*worker, New::Streams(NewStreams::new(self.port.0, &self.streams, any_prebuilt)));
+        for ((worker, known), new) in self.workers.iter().zip(caches) {
+            let has_caches = known.iter().any(Option::is_some);
+            send(*worker, New::Streams(NewStreams::new(self.port.0, &self.streams, has_caches, new)));
         }
+    }
+
+    /// Packets of a stream for the caches of workers, by position of the worker: all that it has, or none.
+    fn prebuild(&self, eal: Eal, stream: usize, template: &Template) -> Result<Vec<(usize, Prebuilt)>, Error> {
+        let caches =
+            self.workers.iter().enumerate().filter_map(|(at, (_, caches))| Some((at, caches[stream].as_ref()?)));
+        caches.map(|(at, cache)| Ok((at, cache.build(&eal, template)?))).collect()
     }
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rates of a run's streams and templates: the plan's, and what users have changed since. This is the only place that knows.
-use num_integer::gcd;
-use spate_stateful::{Scenario, Template, arrivals::TimingError};
+use spate_stateful::{Ratio, Scenario, Template, arrivals::TimingError};
 use spate_stateless::Rate;
 
 use crate::datapath::{Change, FlowChange, RunError};
@@ -14,12 +13,12 @@ pub struct Rates {
     /// Rates of templates, in the scenario's order.
     templates: Vec<TemplateRate>,
     /// The factor of all templates' rates at which time passes.
-    factor: Option<(u64, u64)>,
+    factor: Option<Ratio>,
 }
 
 /// Factors of all rates of a run by the wall-clock instants at which they take effect, in order of the changes.
 #[derive(Debug, Default)]
-pub(super) struct Factors(Vec<(u64, (u64, u64))>);
+pub(super) struct Factors(Vec<(u64, Ratio)>);
 
 /// The rate of one stream; of a replay, its speed.
 #[derive(Clone, Copy, Debug)]
@@ -36,9 +35,9 @@ pub struct StreamRate {
 #[derive(Clone, Copy, Debug)]
 struct TemplateRate {
     /// The plan's.
-    base: (u64, u64),
+    base: Ratio,
     /// Set since; none: the common factor of the plan's.
-    own: Option<(u64, u64)>,
+    own: Option<Ratio>,
     /// Whether the rate was set to 0.
     zero: bool,
     paused: bool,
@@ -64,7 +63,7 @@ impl StreamRate {
     fn change(&mut self, change: Change) -> Result<(), RunError> {
         match change {
             Change::Rate(rate) => self.rate = rate,
-            Change::Factor(numerator, denominator) => self.rate = self.base.scaled(numerator, denominator)?,
+            Change::Factor(factor) => self.rate = self.base.scaled(factor.numerator(), factor.denominator())?,
             Change::Paused(paused) => self.paused = paused,
             Change::Enabled(enabled) => self.enabled = enabled,
         }
@@ -75,14 +74,16 @@ impl StreamRate {
 impl TemplateRate {
     /// The plan's.
     fn of(template: &Template) -> Self {
-        let base = template.client.as_ref().map_or((0, 1), |client| client.rate);
+        let base = template.client.as_ref().map_or(Ratio::ZERO, |client| client.rate);
         Self { base, own: None, zero: false, paused: false, enabled: true }
     }
 
     fn change(&mut self, change: FlowChange) -> Result<(), TimingError> {
         match change {
             FlowChange::Rate(rate) => self.own = Some(rate),
-            FlowChange::Factor(factor) => self.own = Some(product(self.base, factor)?),
+            FlowChange::Factor(factor) => {
+                self.own = Some(self.base.checked_mul(factor).ok_or(TimingError::TooFine(0))?)
+            }
             FlowChange::Paused(paused) => self.paused = paused,
             FlowChange::Enabled(enabled) => self.enabled = enabled,
         }
@@ -91,32 +92,32 @@ impl TemplateRate {
     }
 
     fn note_zero(&mut self, change: FlowChange) {
-        if let FlowChange::Rate((flows, _)) | FlowChange::Factor((flows, _)) = change {
-            self.zero = flows == 0;
+        if let FlowChange::Rate(of) | FlowChange::Factor(of) = change {
+            self.zero = of.is_zero();
         }
     }
 
     /// The rate as it is where time passes at a factor.
-    fn where_time_passes_at(&self, factor: (u64, u64)) -> Result<(u64, u64), TimingError> {
+    fn where_time_passes_at(&self, factor: Ratio) -> Result<Ratio, TimingError> {
         match self.own {
-            _ if self.paused || !self.enabled => Ok((0, 1)),
+            _ if self.paused || !self.enabled => Ok(Ratio::ZERO),
             None => Ok(self.base),
-            Some(own) => product(own, (factor.1, factor.0)),
+            Some(own) => own.checked_div(factor).ok_or(TimingError::TooFine(0)),
         }
     }
 }
 
 impl Factors {
     /// Adds one, and forgets those that another has replaced by now.
-    pub(super) fn note(&mut self, at_wall_ns: u64, factor: (u64, u64), now_wall_ns: u64) {
+    pub(super) fn note(&mut self, at_wall_ns: u64, factor: Ratio, now_wall_ns: u64) {
         self.0.push((at_wall_ns, factor));
         let replaced = self.0.iter().rposition(|(at, _)| *at <= now_wall_ns).unwrap_or(0);
         self.0.drain(..replaced);
     }
 
     /// The one in force at an instant.
-    pub(super) fn at(&self, wall_ns: u64) -> (u64, u64) {
-        self.0.iter().rfind(|(at, _)| *at <= wall_ns).map_or((1, 1), |(_, factor)| *factor)
+    pub(super) fn at(&self, wall_ns: u64) -> Ratio {
+        self.0.iter().rfind(|(at, _)| *at <= wall_ns).map_or(Ratio::ONE, |(_, factor)| *factor)
     }
 }
 
@@ -133,15 +134,14 @@ impl Rates {
     }
 
     /// By template, unless it is disabled: the fraction of the plan's rate. A paused template may be resumed at any time.
-    pub fn template_factors(&self) -> impl Iterator<Item = Option<(u128, u128)>> + '_ {
-        let wide = |(numerator, denominator): (u64, u64)| (u128::from(numerator), u128::from(denominator));
-        let common = wide(self.factor());
+    pub fn template_factors(&self) -> impl Iterator<Item = Option<Ratio<u128>>> + '_ {
+        let common = self.factor().wide();
         self.templates.iter().map(move |template| {
             let factor = match template.own {
                 None => common,
                 Some(own) => {
-                    let (own, base) = (wide(own), wide(template.base));
-                    (own.0 * base.1.max(1), own.1 * base.0.max(1))
+                    let (own, base) = (own.wide(), template.base.wide());
+                    Ratio::new(own.numerator() * base.denominator(), own.denominator() * base.numerator().max(1))
                 }
             };
             template.enabled.then_some(factor)
@@ -154,12 +154,12 @@ impl Rates {
     }
 
     /// The factor of all templates' rates at which time passes.
-    pub(super) fn factor(&self) -> (u64, u64) {
-        self.factor.unwrap_or((1, 1))
+    pub(super) fn factor(&self) -> Ratio {
+        self.factor.unwrap_or(Ratio::ONE)
     }
 
     /// By template: its rate where time passes at the common factor.
-    pub(super) fn of_templates(&self) -> Result<Vec<(u64, u64)>, TimingError> {
+    pub(super) fn of_templates(&self) -> Result<Vec<Ratio>, TimingError> {
         self.templates.iter().map(|template| template.where_time_passes_at(self.factor())).collect()
     }
 
@@ -168,12 +168,10 @@ impl Rates {
         &self,
         flows: Option<(Option<&[TemplateIndex]>, FlowChange)>,
         streams: &[(Vec<StreamIndex>, Change)],
-    ) -> Option<(u64, u64)> {
+    ) -> Option<Ratio> {
         let of_streams = match streams {
             [] if self.streams.is_empty() => None,
-            [(all, Change::Factor(numerator, denominator))] if all.len() == self.streams.len() => {
-                Some((*numerator, *denominator))
-            }
+            [(all, Change::Factor(factor))] if all.len() == self.streams.len() => Some(*factor),
             _ => return None,
         };
         match flows {
@@ -214,14 +212,6 @@ impl Rates {
     }
 }
 
-/// The product of two fractions in lowest terms.
-fn product(a: (u64, u64), b: (u64, u64)) -> Result<(u64, u64), TimingError> {
-    let (numerator, denominator) = (u128::from(a.0) * u128::from(b.0), u128::from(a.1) * u128::from(b.1));
-    let divisor = gcd(numerator, denominator).max(1);
-    let part = |n: u128| u64::try_from(n / divisor).map_err(|_| TimingError::TooFine(0));
-    Ok((part(numerator)?, part(denominator)?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,14 +219,17 @@ mod tests {
     #[test]
     fn factors_are_those_in_force_and_to_come_however_many_there_were() {
         let mut factors = Factors::default();
-        assert_eq!(factors.at(0), (1, 1));
+        assert_eq!(factors.at(0), Ratio::ONE);
         for second in 0..1000 {
-            factors.note(second + 2, (second, 1), second);
+            factors.note(second + 2, Ratio::new(second, 1), second);
             assert!(factors.0.len() <= 3, "{factors:?}");
         }
         // At 999 s the one of that second is in force.
-        assert_eq!(factors.0, [(999, (997, 1)), (1000, (998, 1)), (1001, (999, 1))]);
-        assert_eq!((factors.at(999), factors.at(1000), factors.at(5000)), ((997, 1), (998, 1), (999, 1)));
+        assert_eq!(factors.0, [(999, Ratio::new(997, 1)), (1000, Ratio::new(998, 1)), (1001, Ratio::new(999, 1))]);
+        assert_eq!(
+            (factors.at(999), factors.at(1000), factors.at(5000)),
+            (Ratio::new(997, 1), Ratio::new(998, 1), Ratio::new(999, 1))
+        );
     }
 
     #[test]
@@ -244,18 +237,18 @@ mod tests {
         let stream = StreamRate::new(Rate::new(1, 1).unwrap(), true, false);
         let rates = Rates { streams: vec![stream; 2], ..Rates::default() };
         let both = vec![StreamIndex(0), StreamIndex(1)];
-        let half = Change::Factor(1, 2);
-        assert_eq!(rates.factor_of_all(None, &[(both.clone(), half)]), Some((1, 2)));
+        let half = Change::Factor(Ratio::new(1, 2));
+        assert_eq!(rates.factor_of_all(None, &[(both.clone(), half)]), Some(Ratio::new(1, 2)));
         assert_eq!(rates.factor_of_all(None, &[(vec![StreamIndex(1)], half)]), None);
         assert_eq!(rates.factor_of_all(None, &[(both.clone(), Change::Paused(true))]), None);
 
-        let template = TemplateRate { base: (1, 1), own: None, zero: false, paused: false, enabled: true };
-        let flows = Some((None, FlowChange::Factor((1, 2))));
+        let template = TemplateRate { base: Ratio::ONE, own: None, zero: false, paused: false, enabled: true };
+        let flows = Some((None, FlowChange::Factor(Ratio::new(1, 2))));
         let with_templates = Rates { templates: vec![template], ..rates };
-        assert_eq!(with_templates.factor_of_all(flows, &[(both.clone(), half)]), Some((1, 2)));
+        assert_eq!(with_templates.factor_of_all(flows, &[(both.clone(), half)]), Some(Ratio::new(1, 2)));
         assert_eq!(with_templates.factor_of_all(None, &[(both, half)]), None);
         assert_eq!(with_templates.factor_of_all(flows, &[]), None);
         let alone = Rates { streams: Vec::new(), ..with_templates };
-        assert_eq!(alone.factor_of_all(flows, &[]), Some((1, 2)));
+        assert_eq!(alone.factor_of_all(flows, &[]), Some(Ratio::new(1, 2)));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use spate_stateful::{
-    Count, Counters, Emulation, Pool, Scenario,
+    Count, Counters, Emulation, Pool, Ratio, Scenario,
     arrivals::{FlowSchedule, TimingError},
     tuples::Share,
 };
@@ -177,8 +177,8 @@ impl Templates {
     /// By worker: the schedule by which flows start at other rates, in the scenario's order; none where the rates are the same.
     pub(super) fn rows(
         &self,
-        before: &[(u64, u64)],
-        after: &[(u64, u64)],
+        before: &[Ratio],
+        after: &[Ratio],
     ) -> Result<Vec<Option<Box<FlowSchedule>>>, TimingError> {
         let flow_schedule = |part: &Option<(Arc<Scenario>, Share)>| match part {
             Some((scenario, share)) if before != after => Emulation::flow_schedule(scenario, after, *share).map(Some),

@@ -22,7 +22,7 @@ use crate::datapath::{
     buffers::SHORT_ROOM,
     frames::{self, FrameReader, FrameWriter},
     open::{OpenPort, Opened},
-    worker::{Attachment, Command, Inject, SlowPathCopy},
+    worker::{Command, Hook, Inject, SlowPathCopy},
     workers::Workers,
 };
 use crate::index::{PortIndex, WorkerIndex};
@@ -128,12 +128,12 @@ impl SlowPort {
             let (frames, reader) = frames::ring(RING_BYTES);
             let wanted = punt.as_ref().map(|(_, filter)| filter.clone());
             let slow_path = SlowPathCopy { interest: Some(Box::new(interface.interest())), punt: wanted, frames };
-            opened.lines.send(worker, Command::Attach(index.0, Attachment::SlowPathCopy(Box::new(slow_path))));
+            opened.lines.send(worker, Command::Attach(index.0, Hook::SlowPathCopy(Box::new(slow_path))));
             received.push(reader);
         }
         let sender = port.tx_workers[0];
         let (sending, frames) = frames::ring(RING_BYTES);
-        opened.lines.send(sender, Command::Attach(index.0, Attachment::Inject(Box::new(Inject::new(frames)))));
+        opened.lines.send(sender, Command::Attach(index.0, Hook::Inject(Box::new(Inject::new(frames)))));
         let this = Self {
             name,
             index,
@@ -180,7 +180,7 @@ impl SlowPort {
     pub(super) fn send_interest(&self, workers: &Workers) {
         self.hear_groups();
         for &worker in &self.receivers {
-            let interest = Attachment::Interest(Box::new(self.interface.interest()));
+            let interest = Hook::Interest(Box::new(self.interface.interest()));
             workers.send(worker, Command::Attach(self.index.0, interest));
         }
     }

@@ -2,7 +2,7 @@
 //! Changes of a run that workers make at an instant of its clock.
 use std::sync::Arc;
 
-use spate_stateful::{NextHops, arrivals::FlowSchedule, envelope::GatewayMac};
+use spate_stateful::{NextHops, Ratio, arrivals::FlowSchedule, envelope::GatewayMac};
 use spate_stateless::Rate;
 
 /// Maximum number of runs that an engine holds, ended ones included: their metrics and trailers must stay bounded.
@@ -34,7 +34,7 @@ pub(in crate::datapath) struct SpeedChange {
 pub(in crate::datapath) struct FlowRate {
     pub(in crate::datapath) at_ns: u64,
     /// The fraction of all rates at which time passes for them.
-    pub(in crate::datapath) factor: (u64, u64),
+    pub(in crate::datapath) factor: Ratio,
     /// When the worker's flows begin by other rates of templates; none: by those of before.
     pub(in crate::datapath) flow_schedule: Option<Box<FlowSchedule>>,
 }

@@ -7,8 +7,8 @@ use spate_stateless::Rate;
 
 use super::{
     Device, Dpdk, WorkerRun,
-    attachment::Attachment,
     change::{FlowRate, NewNextHops, RateChange, SpeedChange},
+    hook::Hook,
     sources::NewStreams,
 };
 use crate::datapath::{limit::Budget, run::clock::ClockChange};
@@ -26,7 +26,7 @@ pub(in crate::datapath) enum Command<D: Device = Dpdk> {
     /// Changes rates of streams.
     Change(usize, RateChange),
     /// Streams with other templates.
-    Streams(usize, Box<NewStreams>),
+    Streams(usize, Box<NewStreams<D>>),
     /// Changes the speed of a replay.
     Speed(usize, SpeedChange),
     /// Changes next hops of flows.
@@ -46,7 +46,7 @@ pub(in crate::datapath) enum Command<D: Device = Dpdk> {
     /// Send no more than this, on all ports together.
     Limit(Option<Arc<Budget>>),
     /// Attach a tap, an injector or the slow path to a port.
-    Attach(usize, Attachment<D>),
+    Attach(usize, Hook<D>),
     /// Detach a tap.
     Detach(u64),
     /// End.
@@ -57,9 +57,9 @@ pub(in crate::datapath) enum Command<D: Device = Dpdk> {
 pub(in crate::datapath) enum Reclaim<D: Device = Dpdk> {
     Run(#[allow(dead_code, reason = "only ever dropped")] Box<WorkerRun<D>>),
     Rates(#[allow(dead_code, reason = "only ever dropped")] Arc<[(usize, Option<Rate>)]>),
-    Streams(#[allow(dead_code, reason = "only ever dropped")] Box<NewStreams>),
+    Streams(#[allow(dead_code, reason = "only ever dropped")] Box<NewStreams<D>>),
     NextHops(#[allow(dead_code, reason = "only ever dropped")] Box<NewNextHops>),
     FlowSchedule(#[allow(dead_code, reason = "only ever dropped")] Box<FlowSchedule>),
-    Attachment(#[allow(dead_code, reason = "only ever dropped")] Attachment<D>),
+    Hook(#[allow(dead_code, reason = "only ever dropped")] Hook<D>),
     Budget(#[allow(dead_code, reason = "only ever dropped")] Arc<Budget>),
 }

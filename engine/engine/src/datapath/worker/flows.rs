@@ -13,7 +13,7 @@ use spate_net::{
     vlan::Tags,
 };
 use spate_stateful::{
-    Emulation, Hints, Prefetched, Received,
+    Emulation, Hints, Prefetched, Ratio, Received,
     envelope::{Arrival, Envelopes},
 };
 
@@ -98,7 +98,7 @@ pub(in crate::datapath) struct Emulated<D: Device = Dpdk> {
     /// Whether flows still have packets to send.
     pub(super) behind: bool,
     /// The factor of the scenario's rates, while the run's clock goes on.
-    factor: (u64, u64),
+    factor: Ratio,
     /// Factors to come, in order of time.
     changes: VecDeque<FlowRate>,
     /// Rings to and from other workers that have flows of the run.
@@ -136,7 +136,7 @@ impl<D: Device> Emulated<D> {
             pools,
             stage: Stage::Waits,
             behind: false,
-            factor: (1, 1),
+            factor: Ratio::ONE,
             changes: VecDeque::with_capacity(64),
             handoff,
             // Flows that start in the first half of the drain have the second half to end.
@@ -164,7 +164,11 @@ impl<D: Device> Emulated<D> {
     #[inline]
     pub(super) fn receive(&mut self, &Arrived { port, frame, hints, at_ns }: &Arrived<'_>) -> Demux {
         // Nearly all frames: the EtherType itself shows that there is no tag.
-        if !(self.bare && (is_of::<V4>(frame) || is_of::<V6>(frame))) {
+        if self.bare && is_of::<V4>(frame) {
+            let received = self.emulation.receive_hinted_v4(port, frame, hints, at_ns);
+            return self.received(received, port, frame, at_ns);
+        }
+        if !(self.bare && is_of::<V6>(frame)) {
             if (self.in_vlans || ethernet::is_tagged(frame)) && !self.is_in_its_vlan(port, frame) {
                 return Demux::Foreign;
             }
@@ -176,7 +180,13 @@ impl<D: Device> Emulated<D> {
                 return receive_enveloped(envelopes, &mut self.emulation, &mut self.handoff, port, frame, at_ns);
             }
         }
-        match self.emulation.receive_hinted(port, frame, hints, at_ns) {
+        let received = self.emulation.receive_hinted(port, frame, hints, at_ns);
+        self.received(received, port, frame, at_ns)
+    }
+
+    #[inline(always)]
+    fn received(&mut self, received: Received, port: usize, frame: &[u8], at_ns: u64) -> Demux {
+        match received {
             Received::Elsewhere => hand_off_or_receive(&mut self.emulation, &mut self.handoff, port, frame, at_ns),
             received => received.into(),
         }
@@ -278,7 +288,7 @@ impl<D: Device> Emulated<D> {
     /// The run's clock stands, or goes on, from a monotonic instant.
     fn turned(&mut self, at_ns: u64, stands: bool) {
         if self.stage == Stage::Begins {
-            self.emulation.change_rate(at_ns, if stands { (0, 1) } else { self.factor });
+            self.emulation.change_rate(at_ns, if stands { Ratio::ZERO } else { self.factor });
         }
     }
 

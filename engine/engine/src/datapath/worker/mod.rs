@@ -3,7 +3,6 @@
 //!
 //! Its loop: read the clock, obey control, receive, transmit what is due, see what has ended, rest if it may.
 mod attach;
-mod attachment;
 mod by_tag;
 mod change;
 mod command;
@@ -15,6 +14,7 @@ mod egress;
 mod flow_handoff;
 mod flows;
 mod handed;
+mod hook;
 mod idle;
 mod outlet;
 mod receive;
@@ -31,7 +31,6 @@ use std::{collections::VecDeque, sync::Arc};
 
 use rtrb::{Consumer, Producer};
 
-pub(super) use attachment::Attachment;
 pub(super) use by_tag::{ByTag, Tagged};
 pub use change::MAX_RUNS;
 pub(super) use change::{FlowRate, NewNextHops, RateChange, SpeedChange};
@@ -40,6 +39,7 @@ pub(super) use device::{Device, Time};
 pub(super) use dpdk::Dpdk;
 pub(super) use flow_handoff::{HandoffShare, between};
 pub(super) use flows::{Emulated, Pools};
+pub(super) use hook::Hook;
 pub(super) use idle::{Idle, Waker};
 pub(super) use sinks::{DelayIndex, Marks, Owner, RunForeign, RunReceive, RunReceiver, SlowPathCopy, StreamReceive};
 pub(super) use sources::{Inject, NewStreams, PortRun, Replay, ReplayParts, ReplayTape, SendStream, TapeEnd, speed_of};
@@ -243,7 +243,7 @@ impl<D: Device> Worker<D> {
                     }
                     let _ = self.reclaim.push(Reclaim::NextHops(new));
                 }
-                Command::Attach(port, attachment) => self.attach(port, attachment),
+                Command::Attach(port, hook) => self.attach(port, hook),
                 Command::Detach(id) => self.detach(id),
                 Command::Quit => self.quit = true,
                 Command::Close(slot) => {

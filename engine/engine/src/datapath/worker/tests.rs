@@ -2,6 +2,7 @@
 //! The workers' loop in virtual time, without DPDK: when packets leave, and what is counted of them.
 mod chains;
 mod flows;
+mod next_hops;
 
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use spate_stats::{
 };
 
 use super::{
-    DelayIndex, Marks, Owner, PortRun, RunForeign, RunReceive, RunReceiver, SendStream, StreamReceive, WorkerRun,
+    DelayIndex, Marks, Owner, PortRun, Replay, RunForeign, RunReceive, RunReceiver, SendStream, StreamReceive,
+    WorkerRun,
     simulated::{Packet, Simulated, Speed, World},
 };
 use crate::datapath::{
@@ -39,6 +41,16 @@ struct Run {
     shares: Vec<Arc<RunShare>>,
     /// What left: when, and by which worker.
     left: Vec<(u64, usize, Packet)>,
+}
+
+/// What a worker does for a run.
+struct Part {
+    port: PortRun<Simulated>,
+    share: RunShare,
+    replays: Vec<Replay<Simulated>>,
+    receive: RunReceive,
+    warmup_ns: u64,
+    end_ns: u64,
 }
 
 /// What differs between runs.
@@ -89,33 +101,42 @@ impl Run {
         for worker in 0..workers {
             let share = WorkerShare { first: worker as u64, stride: workers as u64 };
             let timing = [StreamTiming::continuous(Some(rate(asked.rate)))].into_iter();
-            let none = |_: &_, _: &mut [_]| Ok::<_, ()>(Box::default());
+            let none = |_: &_| Ok::<_, ()>(Box::default());
             let port = PortRun::new(0, &send, share, timing, asked.late_after_ns, None, none).unwrap();
             let foreign = foreign();
             let measured = usize::from(asked.delays);
             let mut share = RunShare::new(1, measured, measured, foreign.receivers.len());
             share.histograms.iter_mut().for_each(|histogram| *histogram = Some(Histogram::new()));
-            let share = Arc::new(share);
-            this.shares.push(Arc::clone(&share));
-            let run = WorkerRun {
-                tag: 9,
-                clock: RunClock::new(),
-                warmup_ns: asked.warmup_ns,
-                end_ns: asked.end_ns,
-                stopped: false,
-                timescale: Arc::clone(&timescale),
-                sender: worker as u8,
-                ports: vec![port],
-                replays: Vec::new(),
-                emulated: None,
-                receive: receive(&asked, worker, &timescale, foreign),
-                share,
-                emptying: false,
-            };
-            this.world.send(worker, Command::Install(0, Box::new(run)));
-            this.world.send(worker, Command::Start(0, 0));
+            let receive = receive(&asked, worker, &timescale, foreign);
+            let RunOptions { warmup_ns, end_ns, .. } = asked;
+            let part = Part { port, share, replays: Vec::new(), receive, warmup_ns, end_ns };
+            this.start(worker, &timescale, part);
         }
         this
+    }
+
+    /// Installs a worker's part, and starts it.
+    fn start(&mut self, worker: usize, timescale: &Arc<Timescale>, part: Part) {
+        let Part { port, share, replays, receive, warmup_ns, end_ns } = part;
+        let share = Arc::new(share);
+        self.shares.push(Arc::clone(&share));
+        let run = WorkerRun {
+            tag: 9,
+            clock: RunClock::new(),
+            warmup_ns,
+            end_ns,
+            stopped: false,
+            timescale: Arc::clone(timescale),
+            sender: worker as u8,
+            ports: vec![port],
+            replays,
+            emulated: None,
+            receive,
+            share,
+            emptying: false,
+        };
+        self.world.send(worker, Command::Install(0, Box::new(run)));
+        self.world.send(worker, Command::Start(0, 0));
     }
 
     fn send_all(&mut self, command: impl Fn() -> Command<Simulated>) {
@@ -267,7 +288,7 @@ fn a_run_that_is_stopped_gives_up_what_is_not_sent() {
     run.to(9 * MS);
     assert!(run.is_sent());
     let counters = run.counters().measured;
-    // The stop is at 9 ms: the packet of that instant is not owed.
+    // The stop is at 9 ms: the packet of that instant is not due.
     assert_eq!((counters.tx_packets, counters.tx_dropped), (5, 4));
 }
 

@@ -12,7 +12,7 @@ use spate_stateful::{
     FieldPath,
     pool::{self, SourcePorts, Start},
 };
-use spate_stateful::{Part, Pool, Scenario, Template, WeightedPool};
+use spate_stateful::{Part, Pool, Ratio, Scenario, Template, WeightedPool};
 use std::collections::BTreeMap;
 
 /// Pools of a plan, at most.
@@ -191,7 +191,7 @@ pub fn distribute(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
     }
     let share = Share { worker: 0, workers: u64::from(engines) * u64::from(site.workers.max(1)) };
     // Where clients are real, no connection is started here.
-    let timing = |t: &Template| t.client.as_ref().map_or((0, 1), |client| client.rate);
+    let timing = |t: &Template| t.client.as_ref().map_or(Ratio::ZERO, |client| client.rate);
     let timings: Vec<_> = scenario
         .templates
         .iter()

@@ -153,7 +153,7 @@ fn good() -> Plan {
         client: instructions(vec![send(0), receive(2000)]),
         server: instructions(vec![receive(5), send(1)]),
         destination_port: 80,
-        flows_per_second: Some(Ratio { numerator: 1000, denominator: 3 }),
+        flows_per_second: Some(contract::Ratio { numerator: 1000, denominator: 3 }),
         clients: vec![WeightedPool { pool: 0, weight: 1 }],
         servers: vec![WeightedPool { pool: 1, weight: 1 }],
         ..contract::Template::default()
@@ -260,7 +260,7 @@ fn defaults_are_in_place() {
     let template = &scenario.templates[0];
     let client = template.client.as_ref().unwrap();
     assert_eq!((template.group.as_str(), scenario.most_flows), ("web", MAX_FLOWS));
-    assert_eq!((client.port, client.rate), (0, (1000, 3)));
+    assert_eq!((client.port, client.rate), (0, Ratio::new(1000, 3)));
     assert_eq!(client.tunables, spate_stateful::Tunables::default());
     assert_eq!(scenario.pools[0].source_ports, spate_stateful::pool::SourcePorts::default());
     part(&mut plan).most_flows = 1001;
@@ -598,12 +598,12 @@ fn what_is_wrong_is_named_with_its_remedy() {
         (|p| web(p).destination_port = 65_536, "templates[0].destination_port", "must be 1..65535"),
         (|p| web(p).flows_per_second = None, "templates[0].flows_per_second", "clients need a rate"),
         (
-            |p| web(p).flows_per_second = Some(Ratio { numerator: 0, denominator: 1 }),
+            |p| web(p).flows_per_second = Some(contract::Ratio { numerator: 0, denominator: 1 }),
             "templates[0].flows_per_second",
             "is 0",
         ),
         (
-            |p| web(p).flows_per_second = Some(Ratio { numerator: 1, denominator: 0 }),
+            |p| web(p).flows_per_second = Some(contract::Ratio { numerator: 1, denominator: 0 }),
             "templates[0].flows_per_second",
             "denominator is 0",
         ),
@@ -1688,13 +1688,13 @@ fn opening() -> Plan {
 fn templates_that_programs_open_need_no_rate() {
     let scenario = checked(&opening());
     let rates: Vec<_> = scenario.templates.iter().map(|template| template.client.as_ref().unwrap().rate).collect();
-    assert_eq!(rates, [(1000, 3), (0, 1)]);
+    assert_eq!(rates, [Ratio::new(1000, 3), Ratio::ZERO]);
     assert_eq!(scenario.opened().collect::<Vec<_>>(), [1, 1]);
     // A rate of its own is no harm.
     let mut plan = opening();
-    part(&mut plan).templates[1].flows_per_second = Some(Ratio { numerator: 5, denominator: 1 });
+    part(&mut plan).templates[1].flows_per_second = Some(contract::Ratio { numerator: 5, denominator: 1 });
     part(&mut plan).templates[1].limit = 9;
-    assert_eq!(checked(&plan).templates[1].client.as_ref().unwrap().rate, (5, 1));
+    assert_eq!(checked(&plan).templates[1].client.as_ref().unwrap().rate, Ratio::new(5, 1));
 }
 
 #[test]
@@ -1707,7 +1707,7 @@ fn templates_that_are_named_together_need_no_rate() {
     let scenario = checked(&plan);
     assert_eq!(scenario.opened().collect::<Vec<_>>(), [1, 2]);
     let rates: Vec<_> = scenario.templates.iter().map(|template| template.client.as_ref().unwrap().rate).collect();
-    assert_eq!(rates, [(1000, 3), (0, 1), (0, 1)]);
+    assert_eq!(rates, [Ratio::new(1000, 3), Ratio::ZERO, Ratio::ZERO]);
 }
 
 #[test]

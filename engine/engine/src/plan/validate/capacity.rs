@@ -13,7 +13,14 @@ pub(super) fn port_bits(plan: &Plan, checked: &Checked) -> BTreeMap<PortIndex, u
     let asks = plan.streams.iter().zip(&checked.streams).zip(&checked.timings).zip(chains);
     let asks = asks.filter(|(((stream, _), _), _)| !stream.disabled).filter_map(|(((stream, one), timing), chain)| {
         let (starts, part) = (!timing.waits, one.part(stream, timing, checked.share));
-        Some(load::Demand { port: one.tx_port, chain, starts, frame_bytes: one.frame_bytes(), rate: one.rate?, part })
+        Some(load::StreamDemand {
+            port: one.tx_port,
+            chain,
+            starts,
+            frame_bytes: one.frame_bytes(),
+            rate: one.rate?,
+            part,
+        })
     });
     load::by_port(asks)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is found is what a search of all templates finds, and costs the same however many there are.
 use super::*;
-use crate::{Client, Part, Program, Server, Template, Tunables, WeightedPool, pool};
+use crate::{Client, Part, Program, Ratio, Server, Template, Tunables, WeightedPool, pool};
 use proptest::prelude::*;
 
 fn scenario(pools: Vec<Pool>, templates: Vec<Template>) -> Scenario {
@@ -31,7 +31,7 @@ fn template(destination_port: u16, udp: bool, clients: usize, servers: usize, po
             port: 0,
             program: program.clone(),
             tunables: tunables.clone(),
-            rate: (1, 1),
+            rate: Ratio::ONE,
             limit: 0,
             most_open: 0,
         }),
@@ -92,7 +92,7 @@ proptest! {
                 let owner = all().find_map(|(index, t)| {
                     let client = t.client.as_ref().is_some_and(|client| client.port == port) && any(&t.clients, &owns);
                     let server = t.server.as_ref().is_some_and(|server| server.port == port) && any(&t.servers, &owns);
-                    (client || server).then(|| side_of(index, client))
+                    (client || server).then(|| SideIndex::of(index, client))
                 });
                 prop_assert_eq!(sides.owner(pools, port, Address(address)), owner);
             }
@@ -138,7 +138,7 @@ fn a_search_costs_the_same_among_4096_templates_as_among_few() {
             assert_eq!(owners.at(tuple.local).len(), 1, "of one pool");
             assert_eq!(
                 sides.owner(&scenario.pools, 1, tuple.local),
-                Some(side_of(if addresses { last.into() } else { 0 }, false))
+                Some(SideIndex::of(if addresses { last.into() } else { 0 }, false))
             );
             assert_eq!(sides.owner(&scenario.pools, 1, Address(3)), None);
         }

@@ -13,9 +13,10 @@ use std::{
 };
 
 use spate_dpdk::{BURST, Offered, Offloads, TxOffload};
+use spate_stateless::{Frames, Template};
 
 use super::device::{Awaited, Device, IdleStrategy, Origin, Packets, Pool, RxDevice, Time, TxDevice};
-use crate::datapath::{clock::Timescale, shared::WorkerShare};
+use crate::datapath::{cache::Cache, clock::Timescale, shared::WorkerShare};
 
 pub(in crate::datapath) use world::World;
 
@@ -91,11 +92,26 @@ impl Packet {
     }
 }
 
-/// Prebuilt packets of one stream, of the lengths `lens`, to be written.
-impl spate_stateless::Frames for Packet {
+impl Frames for Packet {
     fn frames<'a>(&'a mut self, _: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
         lens.first().map(|&len| self.write(len.into())).into_iter()
     }
+}
+
+/// Packets of a cache that are being written.
+struct CachedPackets(Vec<Packet>);
+
+impl Frames for CachedPackets {
+    fn frames<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
+        self.0[first..].iter_mut().zip(lens).map(|(packet, &len)| packet.write(len.into()))
+    }
+}
+
+/// The packets of a stream's cache.
+pub(in crate::datapath) fn prebuilt(cache: &Cache, template: &Template) -> Box<[Packet]> {
+    let mut packets = CachedPackets(vec![Packet::default(); cache.packets]);
+    cache.write(template, &mut packets);
+    packets.0.into()
 }
 
 /// A clock that goes on when the simulation says so. Its wall clock is the monotonic one.

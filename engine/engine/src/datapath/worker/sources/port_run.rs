@@ -58,17 +58,23 @@ impl Copies {
 }
 
 /// A run's streams on a port, in place of those that a worker has: the same but for bytes of their packets that do not vary.
-#[derive(Debug)]
-pub(in crate::datapath) struct NewStreams {
+pub(in crate::datapath) struct NewStreams<D: Device = Dpdk> {
     /// Index of the port.
     pub(in crate::datapath) port: usize,
     pub(super) streams: Arc<[SendStream]>,
     pub(super) copies: Option<Copies>,
+    /// Prebuilt packets of streams, by index, in place of those that the worker has.
+    pub(super) prebuilt: Vec<(usize, Option<D::Prebuilt>)>,
 }
 
-impl NewStreams {
-    /// For one worker; `prebuilt`: it has prebuilt packets of some, which are sent as they are.
-    pub(in crate::datapath) fn new(port: usize, streams: &Arc<[SendStream]>, prebuilt: bool) -> Self {
-        Self { port, streams: Arc::clone(streams), copies: Copies::of(streams).filter(|_| !prebuilt) }
+impl<D: Device> NewStreams<D> {
+    /// For one worker; `caches`: it has prebuilt packets of some streams, in place of which it gets these.
+    pub(in crate::datapath) fn new(
+        port: usize,
+        streams: &Arc<[SendStream]>,
+        caches: bool,
+        prebuilt: Vec<(usize, Option<D::Prebuilt>)>,
+    ) -> Self {
+        Self { port, streams: Arc::clone(streams), copies: Copies::of(streams).filter(|_| !caches), prebuilt }
     }
 }

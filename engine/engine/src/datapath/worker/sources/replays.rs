@@ -22,9 +22,9 @@ use crate::datapath::{
     },
 };
 
-/// How long the end of a run waits for packets that are owed and not read yet, to count them.
+/// How long the end of a run waits for packets that are due and not read yet, to count them.
 const COUNTING_NS: u64 = 5_000_000_000;
-/// What is owed is counted up to this many at a time, so that the worker gets round to others.
+/// Due packets are counted up to this many at a time, so that the worker gets round to others.
 const COUNTED: usize = 1 << 14;
 
 /// Where a worker finds a capture's packets.
@@ -172,7 +172,7 @@ pub(in crate::datapath) struct Replay<D: Device = Dpdk> {
     taken: usize,
     /// Whether a due packet waited for the rate limit.
     held: bool,
-    /// Since when what is owed is given up, on the monotonic clock.
+    /// Since when due packets are given up, on the monotonic clock.
     giving_up_since: Option<u64>,
 }
 
@@ -464,7 +464,7 @@ impl<D: Device> Replay<D> {
                 sequence: self.number as u32,
                 timestamp,
             };
-            Rewrite::fixup(self.parts.flow, fixup, trailer, frame);
+            Rewrite::write_trailer(self.parts.flow, fixup, trailer, frame);
             if D::TRACES {
                 let origin = Origin { stream: self.parts.index, number: self.number };
                 self.burst.note(index..index + 1, origin, 1);
@@ -528,7 +528,7 @@ impl<D: Device> Replay<D> {
         self.burst.is_empty() && self.due_ns().is_none_or(|due| due >= end_ns)
     }
 
-    /// Counts what is owed as dropped. False while there is more to count.
+    /// Counts packets that are due and not sent as dropped. False while there are more to count.
     fn give_up(&mut self, now: u64, scope: &Scope<'_>, egress: &Egress<D>) -> bool {
         let since = *self.giving_up_since.get_or_insert(now);
         let stream = &scope.share.tx[self.parts.index];
@@ -555,7 +555,7 @@ impl<D: Device> Replay<D> {
         if impatient && !self.over {
             tracing::warn!(
                 stream = self.parts.id,
-                "a replay was so far behind at its end that not all it owed is counted as dropped"
+                "a replay was so far behind at its end that not all packets that were due are counted as dropped"
             );
             self.over = true;
         }

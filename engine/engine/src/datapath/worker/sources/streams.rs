@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rtrb::Producer;
 use spate_dpdk::BURST;
 use spate_net::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
-use spate_stateless::{Batch, Frames, Lanes, Numbers, PIECE, Schedule, StreamTiming, WorkerShare, Writer};
+use spate_stateless::{Batch, Frames, Lanes, Numbers, PIECE, Schedule, StreamTiming, WorkerShare};
 use spate_stats::Sent;
 
 use super::{Ending, NewStreams, Pass, PortRun, Replay, SendStream, Source, port_run::Copies};
@@ -332,18 +332,18 @@ impl<D: Device> PortRun<D> {
         timings: impl Iterator<Item = StreamTiming>,
         late_after_ns: u64,
         long_packets: Option<D::Pool>,
-        prebuild: impl FnOnce(&Schedule, &mut [Writer]) -> Result<Box<[Option<D::Prebuilt>]>, E>,
+        prebuild: impl FnOnce(&Schedule) -> Result<Box<[Option<D::Prebuilt>]>, E>,
     ) -> Result<Self, E> {
         let schedule = Schedule::new(share, timings);
-        let mut writers: Vec<Writer> = (streams.iter().enumerate())
+        let writers = (streams.iter().enumerate())
             .map(|(index, s)| s.template.writer(WorkerShare { stride: schedule.stride(index), ..share }))
             .collect();
-        let prebuilt = prebuild(&schedule, &mut writers)?;
+        let prebuilt = prebuild(&schedule)?;
         Ok(Self {
             port,
             schedule,
             streams: Arc::clone(streams),
-            writers: writers.into(),
+            writers,
             copies: Copies::of(streams).filter(|_| prebuilt.is_empty()),
             prebuilt,
             changes: changes(),
@@ -353,10 +353,13 @@ impl<D: Device> PortRun<D> {
     }
 
     /// Sends packets of these streams from now on, and gives back those of before. Packets in the burst stay as they were built.
-    pub(in crate::datapath::worker) fn swap_streams(&mut self, new: &mut NewStreams) {
+    pub(in crate::datapath::worker) fn swap_streams(&mut self, new: &mut NewStreams<D>) {
         debug_assert_eq!(self.streams.len(), new.streams.len(), "they are the same streams");
         std::mem::swap(&mut self.streams, &mut new.streams);
         std::mem::swap(&mut self.copies, &mut new.copies);
+        for (stream, packets) in &mut new.prebuilt {
+            std::mem::swap(&mut self.prebuilt[*stream], packets);
+        }
     }
 
     /// Takes up to a burst of what is due at run time `at` and before the end, making changes when their time has come.
@@ -409,7 +412,7 @@ impl<D: Device> PortRun<D> {
         }
     }
 
-    /// Counts all that is owed as dropped, by the rates that were in force when it was due. False while a replay may start more.
+    /// Counts all packets that are due and not sent as dropped, by the rates that were in force when it was due. False while a replay may start more.
     pub(super) fn give_up(
         &mut self,
         warmup_ns: u64,

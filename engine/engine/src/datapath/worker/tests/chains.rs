@@ -4,7 +4,7 @@ use spate_replay::{Changes, Gap, Held, HeldTape, Pacer, Rewrite};
 use spate_stateless::{Next, Successor, Transmit};
 
 use super::*;
-use crate::datapath::worker::{Replay, ReplayParts, ReplayTape, SpeedChange, speed_of};
+use crate::datapath::worker::{ReplayParts, ReplayTape, SpeedChange, speed_of};
 
 const US: u64 = 1000;
 
@@ -93,28 +93,18 @@ fn chained(asked: RunOptions, links: &[Link]) -> Run {
     let timescale = Arc::new(Timescale::new(0));
     for worker in 0..workers {
         let share = WorkerShare { first: worker as u64, stride: workers as u64 };
-        let none = |_: &_, _: &mut [_]| Ok::<_, ()>(Box::default());
+        let none = |_: &_| Ok::<_, ()>(Box::default());
         let port = PortRun::new(0, &send, share, timings.iter().copied(), asked.late_after_ns, None, none).unwrap();
-        let share = Arc::new(RunShare::new(links.len(), 0, 0, 0));
-        this.shares.push(Arc::clone(&share));
         let replays = links.iter().enumerate().filter(|_| worker == 0);
-        let run = WorkerRun {
-            tag: 9,
-            clock: RunClock::new(),
+        let part = Part {
+            port,
+            share: RunShare::new(links.len(), 0, 0, 0),
+            replays: replays.filter_map(|(index, link)| replaying(index, link, asked.late_after_ns)).collect(),
+            receive: receive(&asked, worker, &timescale, foreign()),
             warmup_ns: asked.warmup_ns,
             end_ns: asked.end_ns,
-            stopped: false,
-            timescale: Arc::clone(&timescale),
-            sender: worker as u8,
-            ports: vec![port],
-            replays: replays.filter_map(|(index, link)| replaying(index, link, asked.late_after_ns)).collect(),
-            emulated: None,
-            receive: receive(&asked, worker, &timescale, foreign()),
-            share,
-            emptying: false,
         };
-        this.world.send(worker, Command::Install(0, Box::new(run)));
-        this.world.send(worker, Command::Start(0, 0));
+        this.start(worker, &timescale, part);
     }
     this
 }

@@ -2,8 +2,8 @@
 //! Flows between clients on one port and servers on another: when they begin and end, and which worker has their packets.
 use spate_net::{spread, vlan::Tags};
 use spate_stateful::{
-    Address, Client, Count, Counters, Emulation, Instruction, Payload, Pool, PortLink, Program, Protocol, Scenario,
-    Server, Template as Application, Tunables, WeightedPool, arrivals,
+    Address, Client, Count, Counters, Emulation, Instruction, NextHops, Payload, Pool, PortLink, Program, Protocol,
+    Ratio, Scenario, Server, Template as Application, Tunables, WeightedPool, arrivals,
     pool::Order,
     tuples::{Sharding, Share},
 };
@@ -11,7 +11,7 @@ use spate_stateful::{
 use super::*;
 use crate::datapath::{
     Timing,
-    worker::{Emulated, FlowRate, HandoffShare, Pools, between, simulated::Sent},
+    worker::{Emulated, FlowRate, HandoffShare, NewNextHops, Pools, between, simulated::Sent},
 };
 
 const US: u64 = 1000;
@@ -22,6 +22,8 @@ const PATH: u64 = 10 * US;
 /// Indices of the ports.
 const CLIENTS: usize = 0;
 const SERVERS: usize = 1;
+/// MACs of the ports.
+const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 const REQUEST: u64 = 100;
 const RESPONSE: u64 = 1000;
 /// Longest frame of a run without FCS.
@@ -76,6 +78,10 @@ struct Flows {
     begun: Vec<(u64, usize)>,
     /// Number of packets that left.
     sent: usize,
+    /// The MAC of the clients' next hop, which takes no frames to another and passes them to the servers.
+    next_hop: [u8; 6],
+    /// Frames of clients: when they left, after the run's start, and their destination.
+    destinations: Vec<(u64, [u8; 6])>,
 }
 
 fn scenario(of: &RunOptions) -> Scenario {
@@ -109,7 +115,7 @@ fn scenario(of: &RunOptions) -> Scenario {
                 port: CLIENTS,
                 program: client,
                 tunables: tunables.clone(),
-                rate: (of.rate, 1),
+                rate: Ratio::new(of.rate, 1),
                 limit: 0,
                 most_open: of.most_open,
             }),
@@ -154,6 +160,8 @@ impl Flows {
             handoffs: Vec::new(),
             begun: Vec::new(),
             sent: 0,
+            next_hop: MACS[SERVERS],
+            destinations: Vec::new(),
         };
         let everyone: Vec<_> = (0..workers).map(WorkerIndex).collect();
         let mut ways = between(&vec![of.handoff; workers], &[everyone.clone(), everyone], LONGEST);
@@ -165,7 +173,7 @@ impl Flows {
                 let (client, server) = ((tuple.client.into(), tuple.source_port), (tuple.server.into(), port));
                 !of.handoff || spread::queue_between(server, client, workers) == worker
             });
-            let [near, far] = [1, 2].map(|last| [2, 0, 0, 0, 0, last]);
+            let [near, far] = MACS;
             let links = [PortLink { mac: near, next_hop: far }, PortLink { mac: far, next_hop: near }];
             let share = share_of(worker, workers);
             let emulation = Emulation::new(Arc::clone(&this.scenario), share, sharding, owned, &links, 1, 0).unwrap();
@@ -212,10 +220,20 @@ impl Flows {
     }
 
     fn pass(&mut self, now_ns: u64) {
-        let Self { world, of, begun, sent: count, .. } = self;
+        let Self { world, of, begun, sent: count, next_hop, destinations, .. } = self;
         world.go_to(now_ns, true, |world, worker, sent| {
-            for Sent { at_ns, port, packet } in sent {
+            for Sent { at_ns, port, mut packet } in sent {
                 *count += 1;
+                if port == CLIENTS {
+                    let lens = [packet.bytes().len() as u16];
+                    let frame = packet.frames(0, &lens).next().expect("a frame");
+                    let destination = *frame.first_chunk().expect("a frame");
+                    destinations.push((at_ns - START, destination));
+                    if destination != *next_hop {
+                        continue;
+                    }
+                    frame[..6].copy_from_slice(&MACS[SERVERS]);
+                }
                 let frame = packet.bytes();
                 if opens(frame) {
                     begun.push((at_ns - START, worker));
@@ -272,7 +290,7 @@ fn nothing_measured(workers: usize, timescale: &Arc<Timescale>) -> RunReceive {
 }
 
 /// Another rate for all templates from an instant of the run on, as a fraction of that of the scenario.
-fn factor(at_ns: u64, factor: (u64, u64)) -> Command<Simulated> {
+fn factor(at_ns: u64, factor: Ratio) -> Command<Simulated> {
     Command::FlowRate(0, FlowRate { at_ns, factor, flow_schedule: None })
 }
 
@@ -299,7 +317,7 @@ fn another_rate_of_connections_takes_effect_at_its_instant_although_workers_rest
         let of = RunOptions { workers, end_ns: 5 * MS, ..ANY };
         // Half of the time to the next one has passed at the old rate.
         let mut run = Flows::new(of);
-        run.send_all(|_| factor(2 * MS + MS / 2, (2, 1)));
+        run.send_all(|_| factor(2 * MS + MS / 2, Ratio::new(2, 1)));
         run.to(SECOND);
         let halves: Vec<_> = [0, 4, 8, 11, 13, 15, 17, 19].map(|quarter| quarter * MS / 4).to_vec();
         assert_eq!(run.times(), halves, "{workers} workers");
@@ -307,10 +325,11 @@ fn another_rate_of_connections_takes_effect_at_its_instant_although_workers_rest
         let mut run = Flows::new(of);
         let scenario = Arc::clone(&run.scenario);
         run.send_all(|worker| {
-            let flow_schedule = Emulation::flow_schedule(&scenario, &[(4000, 1)], share_of(worker, workers)).unwrap();
+            let flow_schedule =
+                Emulation::flow_schedule(&scenario, &[Ratio::new(4000, 1)], share_of(worker, workers)).unwrap();
             Command::FlowRate(
                 0,
-                FlowRate { at_ns: 2 * MS + MS / 2, factor: (1, 1), flow_schedule: Some(flow_schedule) },
+                FlowRate { at_ns: 2 * MS + MS / 2, factor: Ratio::ONE, flow_schedule: Some(flow_schedule) },
             )
         });
         run.to(SECOND);
@@ -326,7 +345,7 @@ fn no_connection_begins_while_the_run_is_paused_and_those_that_are_open_go_on() 
     run.send_all(|_| Command::Clock(0, START + 3 * MS + 1, ClockChange::Stop));
     run.send_all(|_| Command::Clock(0, START + 50 * MS + 1, ClockChange::Resume));
     // An instant of the run's clock, which comes when that has gone on.
-    run.send_all(|_| factor(3 * MS + MS / 2, (2, 1)));
+    run.send_all(|_| factor(3 * MS + MS / 2, Ratio::new(2, 1)));
     run.to(3 * MS + 2);
     assert_eq!((run.begun.len(), run.count(true, Count::FlowsClosed)), (4, 1));
     run.to(40 * MS);
@@ -379,12 +398,12 @@ fn connections_that_outlast_the_drain_are_cut_and_counted_and_nothing_of_them_le
 }
 
 #[test]
-fn connections_that_are_owed_at_the_end_begin_within_half_of_the_drain() {
+fn connections_that_are_overdue_at_the_end_begin_within_half_of_the_drain() {
     // One after another, each 2.5 ms and a few ways.
     let mut run =
         Flows::new(RunOptions { most_open: 1, hold_ns: 2 * MS + MS / 2, end_ns: 5 * MS, drain_ns: 4 * MS, ..ANY });
     run.to(7 * MS - 1);
-    assert!(!run.is_sent(), "some are owed");
+    assert!(!run.is_sent(), "some are overdue");
     run.to(7 * MS + US);
     assert!(run.is_sent());
     run.to(SECOND);
@@ -402,7 +421,7 @@ fn a_worker_that_is_behind_begins_fewer_connections_and_all_of_these_end() {
     let mut run = Flows::new(of);
     run.world.set_speed(0, CLIENTS, Some(Speed { packet_ns: 2 * US, ring: 1 }));
     run.to(300 * US - 1);
-    assert!(!run.is_sent(), "some are owed");
+    assert!(!run.is_sent(), "some are overdue");
     run.to(301 * US);
     assert!(run.is_sent());
     let begun = run.count(true, Count::FlowsAttempted);
@@ -449,4 +468,25 @@ fn a_worker_reads_nothing_more_while_another_has_no_room_for_its_connections_and
     assert_eq!((first.lost.get(), first.sent.get()), (0, second.taken.get()));
     assert!(run.world.port(0, CLIENTS).received.receive_waits.get() > 0);
     assert_eq!(run.count(false, Count::RetransmitTimeouts), 0);
+}
+
+#[test]
+fn open_connections_and_new_ones_go_on_at_the_next_hops_other_mac() {
+    const MOVED: [u8; 6] = [2, 0, 0, 0, 0, 3];
+    for workers in [1, 2] {
+        let mut run = Flows::new(RunOptions { workers, hold_ns: 2 * MS, ..ANY });
+        run.to(4 * MS + MS / 2);
+        assert!(run.open() > 0);
+        run.next_hop = MOVED;
+        run.send_all(|_| {
+            let hops = NextHops { others: [MOVED; 2], ..NextHops::default() };
+            Command::NextHops(0, Box::new(NewNextHops { port: CLIENTS, hops, gateways: Box::default() }))
+        });
+        run.to(SECOND);
+        run.assert_complete(10);
+        let (before, after): (Vec<_>, Vec<_>) = run.destinations.iter().partition(|(at, _)| *at <= 4 * MS + MS / 2);
+        assert!(!before.is_empty() && before.iter().all(|(_, mac)| *mac == MACS[SERVERS]), "{workers} workers");
+        assert!(!after.is_empty() && after.iter().all(|(_, mac)| *mac == MOVED), "{workers} workers");
+        assert_eq!(run.count(true, Count::RetransmitTimeouts), 0);
+    }
 }

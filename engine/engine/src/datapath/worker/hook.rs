@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be hung on a port of a worker.
+//! Hooks of a port of a worker: what control attaches while the worker runs.
 use spate_neighbour::Interest;
 
 use super::{
@@ -9,8 +9,8 @@ use super::{
     taps::{Direction, Tap},
 };
 
-/// Something to hang on a port.
-pub(in crate::datapath) enum Attachment<D: Device = Dpdk> {
+/// A hook of a port.
+pub(in crate::datapath) enum Hook<D: Device = Dpdk> {
     SlowPathCopy(Box<SlowPathCopy>),
     /// Replaces which frames go to the slow path.
     Interest(Box<Interest>),
