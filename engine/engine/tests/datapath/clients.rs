@@ -4,13 +4,18 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     net::Ipv4Addr,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, Output, Stdio},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use spate_clients::{Cause, Config, Count, Dhcp4, Ipv4, Rate, Retry, State};
+use spate_engine::control::runs::Engine;
+use spate_engine::control::stats;
 use spate_engine::datapath::{AtEnd, ClientSpec, Clients, ClientsError, Datapath, PollMode, PortDevice};
 use spate_engine::index::PortIndex;
+use spate_engine::metrics;
+use spate_engine::plan::decode;
 use spate_neighbour::{Mac, mac_text};
 use spate_stats::Timed;
 
@@ -225,6 +230,108 @@ fn inside_restart() {
     datapath.await_left(Duration::from_secs(1));
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(kea.leases(), leases);
+}
+
+const PLAN: &str = r#"{"runId": "first", "runTag": 1, "timing": {"durationNs": 1000000000}, "clients": [{
+    "name": "subs", "port": "east", "count": 100, "mac": {"first": "AhAAAADw"}, "hostname": "sub-{n:04}", "ipv4": {"dhcp": {}},
+    "rate": {"numerator": 1000, "denominator": 1}, "maxOutstanding": 20
+}]}"#;
+
+#[test]
+fn clients_of_a_plan_are_counted_and_leave_when_its_run_is_removed() {
+    run_inside("clients::inside_plan", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_plan() {
+    let kea = Kea::start(60, 30);
+    let engine = Arc::new(Engine::new(east()));
+    let (held, _) = engine.prepare("first", PLAN.into(), decode::Format::Json).unwrap();
+    let group = held.clients().remove(0);
+    assert!(!group.is_ready());
+    let started = group.to_string();
+    assert!(started.contains(" of 100 are bound, at least 100 must be; "), "{started}");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !group.is_ready() {
+        assert!(Instant::now() < deadline, "{group}");
+        let under_way = [State::Discovering, State::Requesting].map(|state| group.clients().counters().clients(state));
+        assert!(under_way.iter().sum::<u64>() <= 21, "{under_way:?}: a state may be read between two changes");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let read = stats::read(&engine, &held, stats::Grouping::ByGroup);
+    let [clients] = &read.clients[..] else { panic!("{:?}", read.clients) };
+    assert_eq!((&*clients.name, clients.wanted, clients.ready, clients.frames_lost), ("subs", 100, true, 0));
+    assert_eq!(clients.states.iter().map(|state| state.value).sum::<u64>(), 100);
+    assert!(clients.states.iter().any(|state| state.name == "Bound" && state.value == 100));
+    assert_eq!((clients.causes.len(), clients.setup_time.as_ref().unwrap().count), (0, 100));
+    let acks = clients.counters.iter().find(|counter| counter.name == "dhcp4_ack").unwrap().value;
+    assert_eq!(acks, 100);
+    let page = metrics::page(&engine, metrics::Format::OpenMetrics).unwrap();
+    let page = String::from_utf8(page.body.to_vec()).unwrap();
+    let labels = r#"profile_namespace="",profile="",run="first",clients="subs",port="east""#;
+    for line in [
+        format!("spate_clients{{{labels},state=\"Bound\"}} 100"),
+        format!("spate_client_events_total{{{labels},event=\"dhcp4_ack\"}} 100"),
+        format!("spate_client_setup_seconds_count{{{labels}}} 100"),
+    ] {
+        assert!(page.lines().any(|other| other == line), "{line} is not in\n{page}");
+    }
+    assert_eq!(addresses(group.clients()), kea.leases());
+
+    let second = PLAN.replace("first\", \"runTag\": 1", "second\", \"runTag\": 2");
+    let refused = engine.prepare("second", second.into(), decode::Format::Json).map(drop).unwrap_err().to_string();
+    assert!(refused.starts_with("clients[0].mac.first: clients \"subs\" of port east have some"), "{refused}");
+
+    drop(group);
+    engine.remove("first");
+    assert!(held.clients().is_empty());
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !kea.leases().is_empty() {
+        assert!(Instant::now() < deadline, "{} leases were not given back", kea.leases().len());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    drop(held);
+    Arc::into_inner(engine).unwrap().close();
+}
+
+/// What `spate-engine run` of a plan prints.
+fn command(plan: &str) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plan.json");
+    fs::write(&path, plan).unwrap();
+    let args = "run --port east=kernel:sp0 --hugepages none --memory 128M --output json --plan";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spate-engine"));
+    command.args(args.split(' ')).arg(&path).output().unwrap()
+}
+
+#[test]
+fn run_waits_for_clients_and_ends_with_their_states_if_they_are_not_bound_in_time() {
+    run_inside("clients::inside_command", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_command() {
+    let hurried = PLAN.replace("20\n", "20, \"ready\": {\"timeoutNs\": 1500000000}\n");
+    let ended = command(&hurried);
+    let printed = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success());
+    let message = "0 of 100 are bound, at least 100 must be; Idle 80; Discovering 20, after 1.5s";
+    assert!(printed.contains(message), "{printed}");
+
+    let kea = Kea::start(60, 30);
+    let ended = command(PLAN);
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let read: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
+    let group = &read["clients"][0];
+    let read = serde_json::json!([group["name"], group["wanted"], group["ready"]]);
+    assert_eq!(read, serde_json::json!(["subs", 100, true]));
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !kea.leases().is_empty() {
+        assert!(Instant::now() < deadline, "{} leases were not given back", kea.leases().len());
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]

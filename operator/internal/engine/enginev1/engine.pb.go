@@ -3428,7 +3428,9 @@ type WatchStatsResponse struct {
 	// One for each template and side that is on this engine.
 	Templates []*TemplateStats `protobuf:"bytes,7,rep,name=templates,proto3" json:"templates,omitempty"`
 	// Where connections are recorded.
-	Records       *RecordStats `protobuf:"bytes,8,opt,name=records,proto3" json:"records,omitempty"`
+	Records *RecordStats `protobuf:"bytes,8,opt,name=records,proto3" json:"records,omitempty"`
+	// One for each group of emulated clients, in the plan's order.
+	Clients       []*ClientGroupStats `protobuf:"bytes,9,rep,name=clients,proto3" json:"clients,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3519,6 +3521,209 @@ func (x *WatchStatsResponse) GetRecords() *RecordStats {
 	return nil
 }
 
+func (x *WatchStatsResponse) GetClients() []*ClientGroupStats {
+	if x != nil {
+		return x.Clients
+	}
+	return nil
+}
+
+// Emulated clients of a group on this engine, since the run was prepared.
+type ClientGroupStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Clients of this engine.
+	Wanted uint32 `protobuf:"varint,2,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	// As many are bound as the plan wants before the start (ClientsReady). A group that was ready may not be any more.
+	Ready bool `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
+	// Clients by state: Idle, Discovering, Requesting, Rebinding, Renewing, Bound, Released, Failed. All states, 0 or not.
+	States []*NamedCounter `protobuf:"bytes,4,rep,name=states,proto3" json:"states,omitempty"`
+	// Clients that have failed, by cause; those that are not 0.
+	Causes []*NamedCounter `protobuf:"bytes,5,rep,name=causes,proto3" json:"causes,omitempty"`
+	// Counts that are not 0, by the names of engine/clients/src/counters.rs.
+	Counters []*NamedCounter `protobuf:"bytes,6,rep,name=counters,proto3" json:"counters,omitempty"`
+	// From when clients started until they were bound.
+	SetupTime *LatencyStats `protobuf:"bytes,7,opt,name=setup_time,json=setupTime,proto3" json:"setup_time,omitempty"`
+	// From DHCPDISCOVER to DHCPOFFER, and from SOLICIT to ADVERTISE: of the last message sent to the first answer.
+	OfferTime *LatencyStats `protobuf:"bytes,8,opt,name=offer_time,json=offerTime,proto3" json:"offer_time,omitempty"`
+	// From DHCPREQUEST to DHCPACK, and from REQUEST to REPLY.
+	AckTime *LatencyStats `protobuf:"bytes,9,opt,name=ack_time,json=ackTime,proto3" json:"ack_time,omitempty"`
+	// Setups in whole seconds, from the first with one on to the last one that is over; absent before one is.
+	SetupRate *SetupRate `protobuf:"bytes,10,opt,name=setup_rate,json=setupRate,proto3" json:"setup_rate,omitempty"`
+	// Frames for clients of the port that were lost because their thread was behind.
+	FramesLost    uint64 `protobuf:"varint,11,opt,name=frames_lost,json=framesLost,proto3" json:"frames_lost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientGroupStats) Reset() {
+	*x = ClientGroupStats{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientGroupStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientGroupStats) ProtoMessage() {}
+
+func (x *ClientGroupStats) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientGroupStats.ProtoReflect.Descriptor instead.
+func (*ClientGroupStats) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ClientGroupStats) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ClientGroupStats) GetWanted() uint32 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
+}
+
+func (x *ClientGroupStats) GetReady() bool {
+	if x != nil {
+		return x.Ready
+	}
+	return false
+}
+
+func (x *ClientGroupStats) GetStates() []*NamedCounter {
+	if x != nil {
+		return x.States
+	}
+	return nil
+}
+
+func (x *ClientGroupStats) GetCauses() []*NamedCounter {
+	if x != nil {
+		return x.Causes
+	}
+	return nil
+}
+
+func (x *ClientGroupStats) GetCounters() []*NamedCounter {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
+func (x *ClientGroupStats) GetSetupTime() *LatencyStats {
+	if x != nil {
+		return x.SetupTime
+	}
+	return nil
+}
+
+func (x *ClientGroupStats) GetOfferTime() *LatencyStats {
+	if x != nil {
+		return x.OfferTime
+	}
+	return nil
+}
+
+func (x *ClientGroupStats) GetAckTime() *LatencyStats {
+	if x != nil {
+		return x.AckTime
+	}
+	return nil
+}
+
+func (x *ClientGroupStats) GetSetupRate() *SetupRate {
+	if x != nil {
+		return x.SetupRate
+	}
+	return nil
+}
+
+func (x *ClientGroupStats) GetFramesLost() uint64 {
+	if x != nil {
+		return x.FramesLost
+	}
+	return 0
+}
+
+// Setups a second.
+type SetupRate struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Min           uint64                 `protobuf:"varint,1,opt,name=min,proto3" json:"min,omitempty"`
+	Mean          float64                `protobuf:"fixed64,2,opt,name=mean,proto3" json:"mean,omitempty"`
+	Max           uint64                 `protobuf:"varint,3,opt,name=max,proto3" json:"max,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetupRate) Reset() {
+	*x = SetupRate{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetupRate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetupRate) ProtoMessage() {}
+
+func (x *SetupRate) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetupRate.ProtoReflect.Descriptor instead.
+func (*SetupRate) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *SetupRate) GetMin() uint64 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *SetupRate) GetMean() float64 {
+	if x != nil {
+		return x.Mean
+	}
+	return 0
+}
+
+func (x *SetupRate) GetMax() uint64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
 // Counts of the records of flows; those that workers dropped are templates' counters `records_dropped`.
 type RecordStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3540,7 +3745,7 @@ type RecordStats struct {
 
 func (x *RecordStats) Reset() {
 	*x = RecordStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3552,7 +3757,7 @@ func (x *RecordStats) String() string {
 func (*RecordStats) ProtoMessage() {}
 
 func (x *RecordStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3565,7 +3770,7 @@ func (x *RecordStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordStats.ProtoReflect.Descriptor instead.
 func (*RecordStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RecordStats) GetPath() string {
@@ -3620,7 +3825,7 @@ type WatchRecordsRequest struct {
 
 func (x *WatchRecordsRequest) Reset() {
 	*x = WatchRecordsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3632,7 +3837,7 @@ func (x *WatchRecordsRequest) String() string {
 func (*WatchRecordsRequest) ProtoMessage() {}
 
 func (x *WatchRecordsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3645,7 +3850,7 @@ func (x *WatchRecordsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecordsRequest.ProtoReflect.Descriptor instead.
 func (*WatchRecordsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{42}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *WatchRecordsRequest) GetRunId() string {
@@ -3670,7 +3875,7 @@ type WatchRecordsResponse struct {
 
 func (x *WatchRecordsResponse) Reset() {
 	*x = WatchRecordsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3682,7 +3887,7 @@ func (x *WatchRecordsResponse) String() string {
 func (*WatchRecordsResponse) ProtoMessage() {}
 
 func (x *WatchRecordsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3695,7 +3900,7 @@ func (x *WatchRecordsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecordsResponse.ProtoReflect.Descriptor instead.
 func (*WatchRecordsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *WatchRecordsResponse) GetRecords() []*ConnectionRecord {
@@ -3758,7 +3963,7 @@ type ConnectionRecord struct {
 
 func (x *ConnectionRecord) Reset() {
 	*x = ConnectionRecord{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3770,7 +3975,7 @@ func (x *ConnectionRecord) String() string {
 func (*ConnectionRecord) ProtoMessage() {}
 
 func (x *ConnectionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3783,7 +3988,7 @@ func (x *ConnectionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectionRecord.ProtoReflect.Descriptor instead.
 func (*ConnectionRecord) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ConnectionRecord) GetTemplate() string {
@@ -3947,7 +4152,7 @@ type TemplateStats struct {
 
 func (x *TemplateStats) Reset() {
 	*x = TemplateStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3959,7 +4164,7 @@ func (x *TemplateStats) String() string {
 func (*TemplateStats) ProtoMessage() {}
 
 func (x *TemplateStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3972,7 +4177,7 @@ func (x *TemplateStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateStats.ProtoReflect.Descriptor instead.
 func (*TemplateStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TemplateStats) GetTemplate() string {
@@ -4055,7 +4260,7 @@ type NamedCounter struct {
 
 func (x *NamedCounter) Reset() {
 	*x = NamedCounter{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4067,7 +4272,7 @@ func (x *NamedCounter) String() string {
 func (*NamedCounter) ProtoMessage() {}
 
 func (x *NamedCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4080,7 +4285,7 @@ func (x *NamedCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedCounter.ProtoReflect.Descriptor instead.
 func (*NamedCounter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NamedCounter) GetName() string {
@@ -4110,7 +4315,7 @@ type ProgramCounter struct {
 
 func (x *ProgramCounter) Reset() {
 	*x = ProgramCounter{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4122,7 +4327,7 @@ func (x *ProgramCounter) String() string {
 func (*ProgramCounter) ProtoMessage() {}
 
 func (x *ProgramCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4135,7 +4340,7 @@ func (x *ProgramCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgramCounter.ProtoReflect.Descriptor instead.
 func (*ProgramCounter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{47}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ProgramCounter) GetName() string {
@@ -4171,7 +4376,7 @@ type StreamStats struct {
 
 func (x *StreamStats) Reset() {
 	*x = StreamStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4183,7 +4388,7 @@ func (x *StreamStats) String() string {
 func (*StreamStats) ProtoMessage() {}
 
 func (x *StreamStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4196,7 +4401,7 @@ func (x *StreamStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStats.ProtoReflect.Descriptor instead.
 func (*StreamStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{48}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *StreamStats) GetName() string {
@@ -4263,7 +4468,7 @@ type StreamCounters struct {
 
 func (x *StreamCounters) Reset() {
 	*x = StreamCounters{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4275,7 +4480,7 @@ func (x *StreamCounters) String() string {
 func (*StreamCounters) ProtoMessage() {}
 
 func (x *StreamCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4288,7 +4493,7 @@ func (x *StreamCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamCounters.ProtoReflect.Descriptor instead.
 func (*StreamCounters) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{49}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *StreamCounters) GetTxPackets() uint64 {
@@ -4440,7 +4645,7 @@ type TagStats struct {
 
 func (x *TagStats) Reset() {
 	*x = TagStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4452,7 +4657,7 @@ func (x *TagStats) String() string {
 func (*TagStats) ProtoMessage() {}
 
 func (x *TagStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4465,7 +4670,7 @@ func (x *TagStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TagStats.ProtoReflect.Descriptor instead.
 func (*TagStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{50}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *TagStats) GetRanges() []*TagRangeStats {
@@ -4500,7 +4705,7 @@ type TagRangeStats struct {
 
 func (x *TagRangeStats) Reset() {
 	*x = TagRangeStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4512,7 +4717,7 @@ func (x *TagRangeStats) String() string {
 func (*TagRangeStats) ProtoMessage() {}
 
 func (x *TagRangeStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4525,7 +4730,7 @@ func (x *TagRangeStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TagRangeStats.ProtoReflect.Descriptor instead.
 func (*TagRangeStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{51}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *TagRangeStats) GetTags() *TagRange {
@@ -4564,7 +4769,7 @@ type TagCounters struct {
 
 func (x *TagCounters) Reset() {
 	*x = TagCounters{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4576,7 +4781,7 @@ func (x *TagCounters) String() string {
 func (*TagCounters) ProtoMessage() {}
 
 func (x *TagCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4589,7 +4794,7 @@ func (x *TagCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TagCounters.ProtoReflect.Descriptor instead.
 func (*TagCounters) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{52}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *TagCounters) GetPackets() uint64 {
@@ -4660,7 +4865,7 @@ type Outage struct {
 
 func (x *Outage) Reset() {
 	*x = Outage{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4672,7 +4877,7 @@ func (x *Outage) String() string {
 func (*Outage) ProtoMessage() {}
 
 func (x *Outage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4685,7 +4890,7 @@ func (x *Outage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outage.ProtoReflect.Descriptor instead.
 func (*Outage) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{53}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Outage) GetLongestNs() uint64 {
@@ -4748,7 +4953,7 @@ type ArrivalGap struct {
 
 func (x *ArrivalGap) Reset() {
 	*x = ArrivalGap{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4760,7 +4965,7 @@ func (x *ArrivalGap) String() string {
 func (*ArrivalGap) ProtoMessage() {}
 
 func (x *ArrivalGap) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4773,7 +4978,7 @@ func (x *ArrivalGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrivalGap.ProtoReflect.Descriptor instead.
 func (*ArrivalGap) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{54}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ArrivalGap) GetFromNs() uint64 {
@@ -4831,7 +5036,7 @@ type LatencyStats struct {
 
 func (x *LatencyStats) Reset() {
 	*x = LatencyStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4843,7 +5048,7 @@ func (x *LatencyStats) String() string {
 func (*LatencyStats) ProtoMessage() {}
 
 func (x *LatencyStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4856,7 +5061,7 @@ func (x *LatencyStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyStats.ProtoReflect.Descriptor instead.
 func (*LatencyStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{55}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *LatencyStats) GetCount() uint64 {
@@ -4999,7 +5204,7 @@ type Distribution struct {
 
 func (x *Distribution) Reset() {
 	*x = Distribution{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5011,7 +5216,7 @@ func (x *Distribution) String() string {
 func (*Distribution) ProtoMessage() {}
 
 func (x *Distribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5024,7 +5229,7 @@ func (x *Distribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
 func (*Distribution) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{56}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Distribution) GetPrecisionBits() uint32 {
@@ -5058,7 +5263,7 @@ type Quantile struct {
 
 func (x *Quantile) Reset() {
 	*x = Quantile{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5070,7 +5275,7 @@ func (x *Quantile) String() string {
 func (*Quantile) ProtoMessage() {}
 
 func (x *Quantile) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5083,7 +5288,7 @@ func (x *Quantile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantile.ProtoReflect.Descriptor instead.
 func (*Quantile) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{57}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Quantile) GetPartsPerMillion() uint32 {
@@ -5110,7 +5315,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5122,7 +5327,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5135,7 +5340,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{58}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Bucket) GetUpperNs() uint64 {
@@ -5175,7 +5380,7 @@ type ReceiverStats struct {
 
 func (x *ReceiverStats) Reset() {
 	*x = ReceiverStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5187,7 +5392,7 @@ func (x *ReceiverStats) String() string {
 func (*ReceiverStats) ProtoMessage() {}
 
 func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5200,7 +5405,7 @@ func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiverStats.ProtoReflect.Descriptor instead.
 func (*ReceiverStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{59}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ReceiverStats) GetName() string {
@@ -5281,7 +5486,7 @@ type WorkerReceived struct {
 
 func (x *WorkerReceived) Reset() {
 	*x = WorkerReceived{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5293,7 +5498,7 @@ func (x *WorkerReceived) String() string {
 func (*WorkerReceived) ProtoMessage() {}
 
 func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5306,7 +5511,7 @@ func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReceived.ProtoReflect.Descriptor instead.
 func (*WorkerReceived) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{60}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *WorkerReceived) GetWorker() uint32 {
@@ -5364,7 +5569,7 @@ type Moments struct {
 
 func (x *Moments) Reset() {
 	*x = Moments{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5376,7 +5581,7 @@ func (x *Moments) String() string {
 func (*Moments) ProtoMessage() {}
 
 func (x *Moments) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5389,7 +5594,7 @@ func (x *Moments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moments.ProtoReflect.Descriptor instead.
 func (*Moments) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{61}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Moments) GetCount() uint64 {
@@ -5466,7 +5671,7 @@ type PortStats struct {
 
 func (x *PortStats) Reset() {
 	*x = PortStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5478,7 +5683,7 @@ func (x *PortStats) String() string {
 func (*PortStats) ProtoMessage() {}
 
 func (x *PortStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5491,7 +5696,7 @@ func (x *PortStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortStats.ProtoReflect.Descriptor instead.
 func (*PortStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{62}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PortStats) GetPort() string {
@@ -5631,7 +5836,7 @@ type SetLimitsRequest struct {
 
 func (x *SetLimitsRequest) Reset() {
 	*x = SetLimitsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5643,7 +5848,7 @@ func (x *SetLimitsRequest) String() string {
 func (*SetLimitsRequest) ProtoMessage() {}
 
 func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5656,7 +5861,7 @@ func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsRequest.ProtoReflect.Descriptor instead.
 func (*SetLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{63}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SetLimitsRequest) GetMaxRate() *Rate {
@@ -5674,7 +5879,7 @@ type SetLimitsResponse struct {
 
 func (x *SetLimitsResponse) Reset() {
 	*x = SetLimitsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5686,7 +5891,7 @@ func (x *SetLimitsResponse) String() string {
 func (*SetLimitsResponse) ProtoMessage() {}
 
 func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5699,7 +5904,7 @@ func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsResponse.ProtoReflect.Descriptor instead.
 func (*SetLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{64}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{66}
 }
 
 type QueueStats struct {
@@ -5713,7 +5918,7 @@ type QueueStats struct {
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5725,7 +5930,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5738,7 +5943,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{65}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *QueueStats) GetQueue() uint32 {
@@ -5781,7 +5986,7 @@ type WorkerStats struct {
 
 func (x *WorkerStats) Reset() {
 	*x = WorkerStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5793,7 +5998,7 @@ func (x *WorkerStats) String() string {
 func (*WorkerStats) ProtoMessage() {}
 
 func (x *WorkerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5806,7 +6011,7 @@ func (x *WorkerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStats.ProtoReflect.Descriptor instead.
 func (*WorkerStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{66}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *WorkerStats) GetWorker() uint32 {
@@ -5882,7 +6087,7 @@ type FlowSteering struct {
 
 func (x *FlowSteering) Reset() {
 	*x = FlowSteering{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5894,7 +6099,7 @@ func (x *FlowSteering) String() string {
 func (*FlowSteering) ProtoMessage() {}
 
 func (x *FlowSteering) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5907,7 +6112,7 @@ func (x *FlowSteering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowSteering.ProtoReflect.Descriptor instead.
 func (*FlowSteering) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{67}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *FlowSteering) GetRss() uint64 {
@@ -5949,7 +6154,7 @@ type ResetReceiversRequest struct {
 
 func (x *ResetReceiversRequest) Reset() {
 	*x = ResetReceiversRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5961,7 +6166,7 @@ func (x *ResetReceiversRequest) String() string {
 func (*ResetReceiversRequest) ProtoMessage() {}
 
 func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5974,7 +6179,7 @@ func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversRequest.ProtoReflect.Descriptor instead.
 func (*ResetReceiversRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{68}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ResetReceiversRequest) GetRunId() string {
@@ -5999,7 +6204,7 @@ type ResetReceiversResponse struct {
 
 func (x *ResetReceiversResponse) Reset() {
 	*x = ResetReceiversResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6011,7 +6216,7 @@ func (x *ResetReceiversResponse) String() string {
 func (*ResetReceiversResponse) ProtoMessage() {}
 
 func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6024,7 +6229,7 @@ func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversResponse.ProtoReflect.Descriptor instead.
 func (*ResetReceiversResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{69}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{71}
 }
 
 type CaptureRequest struct {
@@ -6043,7 +6248,7 @@ type CaptureRequest struct {
 
 func (x *CaptureRequest) Reset() {
 	*x = CaptureRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6055,7 +6260,7 @@ func (x *CaptureRequest) String() string {
 func (*CaptureRequest) ProtoMessage() {}
 
 func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6068,7 +6273,7 @@ func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
 func (*CaptureRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{70}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *CaptureRequest) GetPort() string {
@@ -6117,7 +6322,7 @@ type CaptureResponse struct {
 
 func (x *CaptureResponse) Reset() {
 	*x = CaptureResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6129,7 +6334,7 @@ func (x *CaptureResponse) String() string {
 func (*CaptureResponse) ProtoMessage() {}
 
 func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6142,7 +6347,7 @@ func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
 func (*CaptureResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{71}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *CaptureResponse) GetPackets() []*CapturedPacket {
@@ -6171,7 +6376,7 @@ type CapturedPacket struct {
 
 func (x *CapturedPacket) Reset() {
 	*x = CapturedPacket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6183,7 +6388,7 @@ func (x *CapturedPacket) String() string {
 func (*CapturedPacket) ProtoMessage() {}
 
 func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6196,7 +6401,7 @@ func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
 func (*CapturedPacket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{72}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *CapturedPacket) GetAtNs() int64 {
@@ -6250,7 +6455,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6262,7 +6467,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6275,7 +6480,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{73}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *PingRequest) GetPort() string {
@@ -6351,7 +6556,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6363,7 +6568,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6376,7 +6581,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{74}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *PingResponse) GetSequence() uint64 {
@@ -6469,7 +6674,7 @@ type PingStarted struct {
 
 func (x *PingStarted) Reset() {
 	*x = PingStarted{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6481,7 +6686,7 @@ func (x *PingStarted) String() string {
 func (*PingStarted) ProtoMessage() {}
 
 func (x *PingStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6494,7 +6699,7 @@ func (x *PingStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingStarted.ProtoReflect.Descriptor instead.
 func (*PingStarted) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{75}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *PingStarted) GetSource() string {
@@ -6525,7 +6730,7 @@ type EchoReply struct {
 
 func (x *EchoReply) Reset() {
 	*x = EchoReply{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[76]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6537,7 +6742,7 @@ func (x *EchoReply) String() string {
 func (*EchoReply) ProtoMessage() {}
 
 func (x *EchoReply) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[76]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6550,7 +6755,7 @@ func (x *EchoReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EchoReply.ProtoReflect.Descriptor instead.
 func (*EchoReply) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{76}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *EchoReply) GetRoundTripNs() uint64 {
@@ -6583,7 +6788,7 @@ type NoReply struct {
 
 func (x *NoReply) Reset() {
 	*x = NoReply{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[77]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6595,7 +6800,7 @@ func (x *NoReply) String() string {
 func (*NoReply) ProtoMessage() {}
 
 func (x *NoReply) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[77]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6608,7 +6813,7 @@ func (x *NoReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoReply.ProtoReflect.Descriptor instead.
 func (*NoReply) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{77}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{79}
 }
 
 // A message of ICMP or ICMPv6 says why the request did not arrive.
@@ -6623,7 +6828,7 @@ type IcmpError struct {
 
 func (x *IcmpError) Reset() {
 	*x = IcmpError{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[78]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6635,7 +6840,7 @@ func (x *IcmpError) String() string {
 func (*IcmpError) ProtoMessage() {}
 
 func (x *IcmpError) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[78]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6648,7 +6853,7 @@ func (x *IcmpError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IcmpError.ProtoReflect.Descriptor instead.
 func (*IcmpError) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{78}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *IcmpError) GetSource() string {
@@ -6907,7 +7112,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\vinterval_ns\x18\x02 \x01(\x04R\n" +
 	"intervalNs\x12\x1c\n" +
 	"\tungrouped\x18\x03 \x01(\bR\tungrouped\x12\x1b\n" +
-	"\tstage_end\x18\x04 \x01(\rR\bstageEnd\"\xb4\x03\n" +
+	"\tstage_end\x18\x04 \x01(\rR\bstageEnd\"\xf1\x03\n" +
 	"\x12WatchStatsResponse\x12*\n" +
 	"\x03run\x18\x01 \x01(\v2\x18.spate.engine.v1.RunInfoR\x03run\x12\x1c\n" +
 	"\n" +
@@ -6917,7 +7122,29 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\aworkers\x18\x05 \x03(\v2\x1c.spate.engine.v1.WorkerStatsR\aworkers\x12<\n" +
 	"\treceivers\x18\x06 \x03(\v2\x1e.spate.engine.v1.ReceiverStatsR\treceivers\x12<\n" +
 	"\ttemplates\x18\a \x03(\v2\x1e.spate.engine.v1.TemplateStatsR\ttemplates\x126\n" +
-	"\arecords\x18\b \x01(\v2\x1c.spate.engine.v1.RecordStatsR\arecords\"\xaf\x01\n" +
+	"\arecords\x18\b \x01(\v2\x1c.spate.engine.v1.RecordStatsR\arecords\x12;\n" +
+	"\aclients\x18\t \x03(\v2!.spate.engine.v1.ClientGroupStatsR\aclients\"\x8f\x04\n" +
+	"\x10ClientGroupStats\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06wanted\x18\x02 \x01(\rR\x06wanted\x12\x14\n" +
+	"\x05ready\x18\x03 \x01(\bR\x05ready\x125\n" +
+	"\x06states\x18\x04 \x03(\v2\x1d.spate.engine.v1.NamedCounterR\x06states\x125\n" +
+	"\x06causes\x18\x05 \x03(\v2\x1d.spate.engine.v1.NamedCounterR\x06causes\x129\n" +
+	"\bcounters\x18\x06 \x03(\v2\x1d.spate.engine.v1.NamedCounterR\bcounters\x12<\n" +
+	"\n" +
+	"setup_time\x18\a \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\tsetupTime\x12<\n" +
+	"\n" +
+	"offer_time\x18\b \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\tofferTime\x128\n" +
+	"\back_time\x18\t \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\aackTime\x129\n" +
+	"\n" +
+	"setup_rate\x18\n" +
+	" \x01(\v2\x1a.spate.engine.v1.SetupRateR\tsetupRate\x12\x1f\n" +
+	"\vframes_lost\x18\v \x01(\x04R\n" +
+	"framesLost\"C\n" +
+	"\tSetupRate\x12\x10\n" +
+	"\x03min\x18\x01 \x01(\x04R\x03min\x12\x12\n" +
+	"\x04mean\x18\x02 \x01(\x01R\x04mean\x12\x10\n" +
+	"\x03max\x18\x03 \x01(\x04R\x03max\"\xaf\x01\n" +
 	"\vRecordStats\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
 	"\awritten\x18\x02 \x01(\x04R\awritten\x12\x18\n" +
@@ -7265,7 +7492,7 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
+var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
 	(ReceiveTimestamps)(0),         // 1: spate.engine.v1.ReceiveTimestamps
@@ -7314,48 +7541,50 @@ var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(*RemoveResponse)(nil),         // 44: spate.engine.v1.RemoveResponse
 	(*WatchStatsRequest)(nil),      // 45: spate.engine.v1.WatchStatsRequest
 	(*WatchStatsResponse)(nil),     // 46: spate.engine.v1.WatchStatsResponse
-	(*RecordStats)(nil),            // 47: spate.engine.v1.RecordStats
-	(*WatchRecordsRequest)(nil),    // 48: spate.engine.v1.WatchRecordsRequest
-	(*WatchRecordsResponse)(nil),   // 49: spate.engine.v1.WatchRecordsResponse
-	(*ConnectionRecord)(nil),       // 50: spate.engine.v1.ConnectionRecord
-	(*TemplateStats)(nil),          // 51: spate.engine.v1.TemplateStats
-	(*NamedCounter)(nil),           // 52: spate.engine.v1.NamedCounter
-	(*ProgramCounter)(nil),         // 53: spate.engine.v1.ProgramCounter
-	(*StreamStats)(nil),            // 54: spate.engine.v1.StreamStats
-	(*StreamCounters)(nil),         // 55: spate.engine.v1.StreamCounters
-	(*TagStats)(nil),               // 56: spate.engine.v1.TagStats
-	(*TagRangeStats)(nil),          // 57: spate.engine.v1.TagRangeStats
-	(*TagCounters)(nil),            // 58: spate.engine.v1.TagCounters
-	(*Outage)(nil),                 // 59: spate.engine.v1.Outage
-	(*ArrivalGap)(nil),             // 60: spate.engine.v1.ArrivalGap
-	(*LatencyStats)(nil),           // 61: spate.engine.v1.LatencyStats
-	(*Distribution)(nil),           // 62: spate.engine.v1.Distribution
-	(*Quantile)(nil),               // 63: spate.engine.v1.Quantile
-	(*Bucket)(nil),                 // 64: spate.engine.v1.Bucket
-	(*ReceiverStats)(nil),          // 65: spate.engine.v1.ReceiverStats
-	(*WorkerReceived)(nil),         // 66: spate.engine.v1.WorkerReceived
-	(*Moments)(nil),                // 67: spate.engine.v1.Moments
-	(*PortStats)(nil),              // 68: spate.engine.v1.PortStats
-	(*SetLimitsRequest)(nil),       // 69: spate.engine.v1.SetLimitsRequest
-	(*SetLimitsResponse)(nil),      // 70: spate.engine.v1.SetLimitsResponse
-	(*QueueStats)(nil),             // 71: spate.engine.v1.QueueStats
-	(*WorkerStats)(nil),            // 72: spate.engine.v1.WorkerStats
-	(*FlowSteering)(nil),           // 73: spate.engine.v1.FlowSteering
-	(*ResetReceiversRequest)(nil),  // 74: spate.engine.v1.ResetReceiversRequest
-	(*ResetReceiversResponse)(nil), // 75: spate.engine.v1.ResetReceiversResponse
-	(*CaptureRequest)(nil),         // 76: spate.engine.v1.CaptureRequest
-	(*CaptureResponse)(nil),        // 77: spate.engine.v1.CaptureResponse
-	(*CapturedPacket)(nil),         // 78: spate.engine.v1.CapturedPacket
-	(*PingRequest)(nil),            // 79: spate.engine.v1.PingRequest
-	(*PingResponse)(nil),           // 80: spate.engine.v1.PingResponse
-	(*PingStarted)(nil),            // 81: spate.engine.v1.PingStarted
-	(*EchoReply)(nil),              // 82: spate.engine.v1.EchoReply
-	(*NoReply)(nil),                // 83: spate.engine.v1.NoReply
-	(*IcmpError)(nil),              // 84: spate.engine.v1.IcmpError
-	(*Ratio)(nil),                  // 85: spate.engine.v1.Ratio
-	(*Stage)(nil),                  // 86: spate.engine.v1.Stage
-	(*Rate)(nil),                   // 87: spate.engine.v1.Rate
-	(*TagRange)(nil),               // 88: spate.engine.v1.TagRange
+	(*ClientGroupStats)(nil),       // 47: spate.engine.v1.ClientGroupStats
+	(*SetupRate)(nil),              // 48: spate.engine.v1.SetupRate
+	(*RecordStats)(nil),            // 49: spate.engine.v1.RecordStats
+	(*WatchRecordsRequest)(nil),    // 50: spate.engine.v1.WatchRecordsRequest
+	(*WatchRecordsResponse)(nil),   // 51: spate.engine.v1.WatchRecordsResponse
+	(*ConnectionRecord)(nil),       // 52: spate.engine.v1.ConnectionRecord
+	(*TemplateStats)(nil),          // 53: spate.engine.v1.TemplateStats
+	(*NamedCounter)(nil),           // 54: spate.engine.v1.NamedCounter
+	(*ProgramCounter)(nil),         // 55: spate.engine.v1.ProgramCounter
+	(*StreamStats)(nil),            // 56: spate.engine.v1.StreamStats
+	(*StreamCounters)(nil),         // 57: spate.engine.v1.StreamCounters
+	(*TagStats)(nil),               // 58: spate.engine.v1.TagStats
+	(*TagRangeStats)(nil),          // 59: spate.engine.v1.TagRangeStats
+	(*TagCounters)(nil),            // 60: spate.engine.v1.TagCounters
+	(*Outage)(nil),                 // 61: spate.engine.v1.Outage
+	(*ArrivalGap)(nil),             // 62: spate.engine.v1.ArrivalGap
+	(*LatencyStats)(nil),           // 63: spate.engine.v1.LatencyStats
+	(*Distribution)(nil),           // 64: spate.engine.v1.Distribution
+	(*Quantile)(nil),               // 65: spate.engine.v1.Quantile
+	(*Bucket)(nil),                 // 66: spate.engine.v1.Bucket
+	(*ReceiverStats)(nil),          // 67: spate.engine.v1.ReceiverStats
+	(*WorkerReceived)(nil),         // 68: spate.engine.v1.WorkerReceived
+	(*Moments)(nil),                // 69: spate.engine.v1.Moments
+	(*PortStats)(nil),              // 70: spate.engine.v1.PortStats
+	(*SetLimitsRequest)(nil),       // 71: spate.engine.v1.SetLimitsRequest
+	(*SetLimitsResponse)(nil),      // 72: spate.engine.v1.SetLimitsResponse
+	(*QueueStats)(nil),             // 73: spate.engine.v1.QueueStats
+	(*WorkerStats)(nil),            // 74: spate.engine.v1.WorkerStats
+	(*FlowSteering)(nil),           // 75: spate.engine.v1.FlowSteering
+	(*ResetReceiversRequest)(nil),  // 76: spate.engine.v1.ResetReceiversRequest
+	(*ResetReceiversResponse)(nil), // 77: spate.engine.v1.ResetReceiversResponse
+	(*CaptureRequest)(nil),         // 78: spate.engine.v1.CaptureRequest
+	(*CaptureResponse)(nil),        // 79: spate.engine.v1.CaptureResponse
+	(*CapturedPacket)(nil),         // 80: spate.engine.v1.CapturedPacket
+	(*PingRequest)(nil),            // 81: spate.engine.v1.PingRequest
+	(*PingResponse)(nil),           // 82: spate.engine.v1.PingResponse
+	(*PingStarted)(nil),            // 83: spate.engine.v1.PingStarted
+	(*EchoReply)(nil),              // 84: spate.engine.v1.EchoReply
+	(*NoReply)(nil),                // 85: spate.engine.v1.NoReply
+	(*IcmpError)(nil),              // 86: spate.engine.v1.IcmpError
+	(*Ratio)(nil),                  // 87: spate.engine.v1.Ratio
+	(*Stage)(nil),                  // 88: spate.engine.v1.Stage
+	(*Rate)(nil),                   // 89: spate.engine.v1.Rate
+	(*TagRange)(nil),               // 90: spate.engine.v1.TagRange
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	18,  // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
@@ -7385,10 +7614,10 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	2,   // 24: spate.engine.v1.PortInfo.xdp_copy_mode:type_name -> spate.engine.v1.XdpCopyMode
 	1,   // 25: spate.engine.v1.PortInfo.receive_timestamps:type_name -> spate.engine.v1.ReceiveTimestamps
 	3,   // 26: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	85,  // 27: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
-	85,  // 28: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	87,  // 27: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	87,  // 28: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
 	26,  // 29: spate.engine.v1.StartTrialRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	86,  // 30: spate.engine.v1.StartTrialRequest.stages:type_name -> spate.engine.v1.Stage
+	88,  // 30: spate.engine.v1.StartTrialRequest.stages:type_name -> spate.engine.v1.Stage
 	21,  // 31: spate.engine.v1.StartTrialResponse.run:type_name -> spate.engine.v1.RunInfo
 	26,  // 32: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
 	30,  // 33: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
@@ -7396,100 +7625,108 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	26,  // 35: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
 	21,  // 36: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
 	34,  // 37: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	87,  // 38: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	85,  // 39: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	85,  // 40: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	89,  // 38: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	87,  // 39: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	87,  // 40: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
 	21,  // 41: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
 	21,  // 42: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
 	21,  // 43: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
 	21,  // 44: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
 	21,  // 45: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
-	54,  // 46: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	68,  // 47: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	72,  // 48: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	65,  // 49: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
-	51,  // 50: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
-	47,  // 51: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
-	50,  // 52: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
-	4,   // 53: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
-	4,   // 54: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
-	52,  // 55: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
-	52,  // 56: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
-	53,  // 57: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
-	61,  // 58: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	61,  // 59: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	59,  // 60: spate.engine.v1.TemplateStats.outage:type_name -> spate.engine.v1.Outage
-	55,  // 61: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	55,  // 62: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	61,  // 63: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	59,  // 64: spate.engine.v1.StreamCounters.outage:type_name -> spate.engine.v1.Outage
-	56,  // 65: spate.engine.v1.StreamCounters.by_tag:type_name -> spate.engine.v1.TagStats
-	57,  // 66: spate.engine.v1.TagStats.ranges:type_name -> spate.engine.v1.TagRangeStats
-	58,  // 67: spate.engine.v1.TagStats.untagged:type_name -> spate.engine.v1.TagCounters
-	58,  // 68: spate.engine.v1.TagStats.other:type_name -> spate.engine.v1.TagCounters
-	88,  // 69: spate.engine.v1.TagRangeStats.tags:type_name -> spate.engine.v1.TagRange
-	58,  // 70: spate.engine.v1.TagRangeStats.counters:type_name -> spate.engine.v1.TagCounters
-	60,  // 71: spate.engine.v1.Outage.gaps:type_name -> spate.engine.v1.ArrivalGap
-	60,  // 72: spate.engine.v1.Outage.sent:type_name -> spate.engine.v1.ArrivalGap
-	63,  // 73: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	64,  // 74: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	62,  // 75: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
-	66,  // 76: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	67,  // 77: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	67,  // 78: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	67,  // 79: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	67,  // 80: spate.engine.v1.WorkerReceived.inter_arrival:type_name -> spate.engine.v1.Moments
-	67,  // 81: spate.engine.v1.WorkerReceived.jitter:type_name -> spate.engine.v1.Moments
-	67,  // 82: spate.engine.v1.WorkerReceived.latency:type_name -> spate.engine.v1.Moments
-	71,  // 83: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	87,  // 84: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
-	73,  // 85: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	5,   // 86: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	78,  // 87: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	5,   // 88: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	81,  // 89: spate.engine.v1.PingResponse.started:type_name -> spate.engine.v1.PingStarted
-	82,  // 90: spate.engine.v1.PingResponse.reply:type_name -> spate.engine.v1.EchoReply
-	83,  // 91: spate.engine.v1.PingResponse.no_reply:type_name -> spate.engine.v1.NoReply
-	84,  // 92: spate.engine.v1.PingResponse.error:type_name -> spate.engine.v1.IcmpError
-	6,   // 93: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	29,  // 94: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	32,  // 95: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	22,  // 96: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
-	35,  // 97: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	37,  // 98: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	39,  // 99: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	41,  // 100: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	43,  // 101: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	45,  // 102: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	76,  // 103: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	79,  // 104: spate.engine.v1.Engine.Ping:input_type -> spate.engine.v1.PingRequest
-	74,  // 105: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	69,  // 106: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
-	24,  // 107: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
-	27,  // 108: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
-	48,  // 109: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	7,   // 110: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	31,  // 111: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	33,  // 112: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	23,  // 113: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
-	36,  // 114: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	38,  // 115: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	40,  // 116: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	42,  // 117: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	44,  // 118: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	46,  // 119: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	77,  // 120: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	80,  // 121: spate.engine.v1.Engine.Ping:output_type -> spate.engine.v1.PingResponse
-	75,  // 122: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	70,  // 123: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
-	25,  // 124: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
-	28,  // 125: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
-	49,  // 126: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	110, // [110:127] is the sub-list for method output_type
-	93,  // [93:110] is the sub-list for method input_type
-	93,  // [93:93] is the sub-list for extension type_name
-	93,  // [93:93] is the sub-list for extension extendee
-	0,   // [0:93] is the sub-list for field type_name
+	56,  // 46: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
+	70,  // 47: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	74,  // 48: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	67,  // 49: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	53,  // 50: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
+	49,  // 51: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
+	47,  // 52: spate.engine.v1.WatchStatsResponse.clients:type_name -> spate.engine.v1.ClientGroupStats
+	54,  // 53: spate.engine.v1.ClientGroupStats.states:type_name -> spate.engine.v1.NamedCounter
+	54,  // 54: spate.engine.v1.ClientGroupStats.causes:type_name -> spate.engine.v1.NamedCounter
+	54,  // 55: spate.engine.v1.ClientGroupStats.counters:type_name -> spate.engine.v1.NamedCounter
+	63,  // 56: spate.engine.v1.ClientGroupStats.setup_time:type_name -> spate.engine.v1.LatencyStats
+	63,  // 57: spate.engine.v1.ClientGroupStats.offer_time:type_name -> spate.engine.v1.LatencyStats
+	63,  // 58: spate.engine.v1.ClientGroupStats.ack_time:type_name -> spate.engine.v1.LatencyStats
+	48,  // 59: spate.engine.v1.ClientGroupStats.setup_rate:type_name -> spate.engine.v1.SetupRate
+	52,  // 60: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
+	4,   // 61: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
+	4,   // 62: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
+	54,  // 63: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
+	54,  // 64: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
+	55,  // 65: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
+	63,  // 66: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	63,  // 67: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	61,  // 68: spate.engine.v1.TemplateStats.outage:type_name -> spate.engine.v1.Outage
+	57,  // 69: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	57,  // 70: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	63,  // 71: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	61,  // 72: spate.engine.v1.StreamCounters.outage:type_name -> spate.engine.v1.Outage
+	58,  // 73: spate.engine.v1.StreamCounters.by_tag:type_name -> spate.engine.v1.TagStats
+	59,  // 74: spate.engine.v1.TagStats.ranges:type_name -> spate.engine.v1.TagRangeStats
+	60,  // 75: spate.engine.v1.TagStats.untagged:type_name -> spate.engine.v1.TagCounters
+	60,  // 76: spate.engine.v1.TagStats.other:type_name -> spate.engine.v1.TagCounters
+	90,  // 77: spate.engine.v1.TagRangeStats.tags:type_name -> spate.engine.v1.TagRange
+	60,  // 78: spate.engine.v1.TagRangeStats.counters:type_name -> spate.engine.v1.TagCounters
+	62,  // 79: spate.engine.v1.Outage.gaps:type_name -> spate.engine.v1.ArrivalGap
+	62,  // 80: spate.engine.v1.Outage.sent:type_name -> spate.engine.v1.ArrivalGap
+	65,  // 81: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	66,  // 82: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	64,  // 83: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
+	68,  // 84: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	69,  // 85: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	69,  // 86: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	69,  // 87: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	69,  // 88: spate.engine.v1.WorkerReceived.inter_arrival:type_name -> spate.engine.v1.Moments
+	69,  // 89: spate.engine.v1.WorkerReceived.jitter:type_name -> spate.engine.v1.Moments
+	69,  // 90: spate.engine.v1.WorkerReceived.latency:type_name -> spate.engine.v1.Moments
+	73,  // 91: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	89,  // 92: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
+	75,  // 93: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	5,   // 94: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	80,  // 95: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	5,   // 96: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	83,  // 97: spate.engine.v1.PingResponse.started:type_name -> spate.engine.v1.PingStarted
+	84,  // 98: spate.engine.v1.PingResponse.reply:type_name -> spate.engine.v1.EchoReply
+	85,  // 99: spate.engine.v1.PingResponse.no_reply:type_name -> spate.engine.v1.NoReply
+	86,  // 100: spate.engine.v1.PingResponse.error:type_name -> spate.engine.v1.IcmpError
+	6,   // 101: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	29,  // 102: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	32,  // 103: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	22,  // 104: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
+	35,  // 105: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	37,  // 106: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	39,  // 107: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	41,  // 108: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	43,  // 109: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	45,  // 110: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	78,  // 111: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	81,  // 112: spate.engine.v1.Engine.Ping:input_type -> spate.engine.v1.PingRequest
+	76,  // 113: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	71,  // 114: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
+	24,  // 115: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
+	27,  // 116: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
+	50,  // 117: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	7,   // 118: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	31,  // 119: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	33,  // 120: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	23,  // 121: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
+	36,  // 122: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	38,  // 123: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	40,  // 124: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	42,  // 125: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	44,  // 126: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	46,  // 127: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	79,  // 128: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	82,  // 129: spate.engine.v1.Engine.Ping:output_type -> spate.engine.v1.PingResponse
+	77,  // 130: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	72,  // 131: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
+	25,  // 132: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
+	28,  // 133: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
+	51,  // 134: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	118, // [118:135] is the sub-list for method output_type
+	101, // [101:118] is the sub-list for method input_type
+	101, // [101:101] is the sub-list for extension type_name
+	101, // [101:101] is the sub-list for extension extendee
+	0,   // [0:101] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -7530,7 +7767,7 @@ func file_spate_engine_v1_engine_proto_init() {
 		(*UpdateRequest_Enabled)(nil),
 		(*UpdateRequest_FlowsPerSecond)(nil),
 	}
-	file_spate_engine_v1_engine_proto_msgTypes[74].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[76].OneofWrappers = []any{
 		(*PingResponse_Started)(nil),
 		(*PingResponse_Reply)(nil),
 		(*PingResponse_NoReply)(nil),
@@ -7542,7 +7779,7 @@ func file_spate_engine_v1_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   79,
+			NumMessages:   81,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
