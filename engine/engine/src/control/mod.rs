@@ -7,6 +7,7 @@
 //! reports the machine, [`listen`] and [`tls`] decide who may call, [`lease`] stops runs that no caller asks about any more.
 pub mod by_tag;
 pub mod capture;
+pub mod client_list;
 pub mod client_stats;
 pub mod clients;
 pub mod groups;

@@ -9,15 +9,19 @@ use std::{
     time::{Duration, Instant},
 };
 
+use contract::{EmulatedClient, ListClientsRequest};
 use spate_clients::{Cause, Config, Count, Dhcp4, Ipv4, Rate, Retry, State};
-use spate_engine::control::runs::Engine;
-use spate_engine::control::stats;
+use spate_engine::control::runs::{Engine, Held};
+use spate_engine::control::status::Refusal;
+use spate_engine::control::{client_list, stats};
 use spate_engine::datapath::{AtEnd, ClientSpec, Clients, ClientsError, Datapath, PollMode, PortDevice};
 use spate_engine::index::PortIndex;
 use spate_engine::metrics;
 use spate_engine::plan::decode;
 use spate_neighbour::{Mac, mac_text};
 use spate_stats::Timed;
+use tokio::sync::Semaphore;
+use tokio_stream::StreamExt;
 
 use crate::{
     kernel::{answered, run, run_inside},
@@ -131,7 +135,7 @@ fn await_all(clients: &Clients, state: State, seconds: u64) {
 
 /// Addresses by MAC, of all clients that have one.
 fn addresses(clients: &Clients) -> BTreeMap<String, Ipv4Addr> {
-    let all = clients.list(usize::MAX, |_| true);
+    let all = clients.list();
     all.iter().filter_map(|client| Some((mac_text(client.mac), client.ipv4?.address))).collect()
 }
 
@@ -232,6 +236,20 @@ fn inside_restart() {
     assert_eq!(kea.leases(), leases);
 }
 
+/// The clients of a run that a request chooses.
+fn listed(held: &Held, request: ListClientsRequest) -> Result<Vec<EmulatedClient>, Refusal> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let mut answers = client_list::list(held, request, permit)?;
+        let mut all = Vec::new();
+        while let Some(answer) = answers.next().await {
+            all.extend(answer.unwrap().clients);
+        }
+        Ok(all)
+    })
+}
+
 const PLAN: &str = r#"{"runId": "first", "runTag": 1, "timing": {"durationNs": 1000000000}, "clients": [{
     "name": "subs", "port": "east", "count": 100, "mac": {"first": "AhAAAADw"}, "hostname": "sub-{n:04}", "ipv4": {"dhcp": {}},
     "rate": {"numerator": 1000, "denominator": 1}, "maxOutstanding": 20
@@ -277,7 +295,31 @@ fn inside_plan() {
     ] {
         assert!(page.lines().any(|other| other == line), "{line} is not in\n{page}");
     }
-    assert_eq!(addresses(group.clients()), kea.leases());
+    let leases = kea.leases();
+    assert_eq!(addresses(group.clients()), leases);
+
+    let request = ListClientsRequest { states: vec!["Bound".into()], limit: 20, ..ListClientsRequest::default() };
+    let listed = listed(&held, request).unwrap();
+    assert_eq!(listed.iter().map(|client| client.number).collect::<Vec<_>>(), (0..20).collect::<Vec<_>>());
+    for client in &listed {
+        let (mac, ipv4) = (Mac::try_from(&client.mac[..]).unwrap(), client.ipv4.as_ref().unwrap());
+        assert_eq!((&*client.group, &*client.state, &*client.cause), ("subs", "Bound", ""));
+        assert_eq!(ipv4.address[..], leases[&mac_text(mac)].octets());
+        assert_eq!(
+            (&ipv4.gateway[..], &ipv4.server[..], ipv4.prefix_len),
+            (&[10, 99, 0, 1][..], &[10, 99, 0, 1][..], 16)
+        );
+        assert!(ipv4.lease_left_ns.is_some_and(|left| left <= 60 * SECOND) && client.setup_ns > 0);
+    }
+    for (clients, state, message) in [
+        ("subs", "bound", "states: \"bound\" is no state; must be one of Idle, "),
+        ("others", "Bound", "clients: \"others\" is no group of the run; must be one of subs"),
+    ] {
+        let (clients, states) = (clients.into(), vec![state.into()]);
+        let refused = self::listed(&held, ListClientsRequest { clients, states, ..ListClientsRequest::default() });
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.starts_with(message), "{refused}");
+    }
 
     let second = PLAN.replace("first\", \"runTag\": 1", "second\", \"runTag\": 2");
     let refused = engine.prepare("second", second.into(), decode::Format::Json).map(drop).unwrap_err().to_string();

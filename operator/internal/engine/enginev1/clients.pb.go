@@ -880,11 +880,328 @@ func (x *ClientsReady) GetTimeoutNs() uint64 {
 	return 0
 }
 
+// One emulated client.
+type EmulatedClient struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its group.
+	Group string `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	// Its number, over all engines.
+	Number uint64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	Mac    []byte `protobuf:"bytes,3,opt,name=mac,proto3" json:"mac,omitempty"`
+	// The outermost first.
+	Vlans []*VlanTag `protobuf:"bytes,4,rep,name=vlans,proto3" json:"vlans,omitempty"`
+	State string     `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
+	// Why it has failed; empty otherwise.
+	Cause string `protobuf:"bytes,6,opt,name=cause,proto3" json:"cause,omitempty"`
+	// From its start until it was bound; 0: it was not yet.
+	SetupNs uint64 `protobuf:"varint,7,opt,name=setup_ns,json=setupNs,proto3" json:"setup_ns,omitempty"`
+	// Absent without an IPv4 address, be it offered only.
+	Ipv4 *EmulatedIpv4 `protobuf:"bytes,8,opt,name=ipv4,proto3" json:"ipv4,omitempty"`
+	// Absent without an IPv6 address.
+	Ipv6 *EmulatedIpv6 `protobuf:"bytes,9,opt,name=ipv6,proto3" json:"ipv6,omitempty"`
+	// Number of the client that has the address that a server gave to this one, too.
+	GivenTwice    *uint64 `protobuf:"varint,10,opt,name=given_twice,json=givenTwice,proto3,oneof" json:"given_twice,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EmulatedClient) Reset() {
+	*x = EmulatedClient{}
+	mi := &file_spate_engine_v1_clients_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EmulatedClient) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EmulatedClient) ProtoMessage() {}
+
+func (x *EmulatedClient) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_clients_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EmulatedClient.ProtoReflect.Descriptor instead.
+func (*EmulatedClient) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_clients_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *EmulatedClient) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *EmulatedClient) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *EmulatedClient) GetMac() []byte {
+	if x != nil {
+		return x.Mac
+	}
+	return nil
+}
+
+func (x *EmulatedClient) GetVlans() []*VlanTag {
+	if x != nil {
+		return x.Vlans
+	}
+	return nil
+}
+
+func (x *EmulatedClient) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *EmulatedClient) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *EmulatedClient) GetSetupNs() uint64 {
+	if x != nil {
+		return x.SetupNs
+	}
+	return 0
+}
+
+func (x *EmulatedClient) GetIpv4() *EmulatedIpv4 {
+	if x != nil {
+		return x.Ipv4
+	}
+	return nil
+}
+
+func (x *EmulatedClient) GetIpv6() *EmulatedIpv6 {
+	if x != nil {
+		return x.Ipv6
+	}
+	return nil
+}
+
+func (x *EmulatedClient) GetGivenTwice() uint64 {
+	if x != nil && x.GivenTwice != nil {
+		return *x.GivenTwice
+	}
+	return 0
+}
+
+// Addresses of 4 bytes; empty: not known.
+type EmulatedIpv4 struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Address []byte                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	// 0: not known.
+	PrefixLen uint32 `protobuf:"varint,2,opt,name=prefix_len,json=prefixLen,proto3" json:"prefix_len,omitempty"`
+	Gateway   []byte `protobuf:"bytes,3,opt,name=gateway,proto3" json:"gateway,omitempty"`
+	// 6 bytes.
+	GatewayMac []byte `protobuf:"bytes,4,opt,name=gateway_mac,json=gatewayMac,proto3" json:"gateway_mac,omitempty"`
+	Server     []byte `protobuf:"bytes,5,opt,name=server,proto3" json:"server,omitempty"`
+	// Absent: there is no lease, or it has no end.
+	LeaseLeftNs   *uint64 `protobuf:"varint,6,opt,name=lease_left_ns,json=leaseLeftNs,proto3,oneof" json:"lease_left_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EmulatedIpv4) Reset() {
+	*x = EmulatedIpv4{}
+	mi := &file_spate_engine_v1_clients_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EmulatedIpv4) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EmulatedIpv4) ProtoMessage() {}
+
+func (x *EmulatedIpv4) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_clients_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EmulatedIpv4.ProtoReflect.Descriptor instead.
+func (*EmulatedIpv4) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_clients_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *EmulatedIpv4) GetAddress() []byte {
+	if x != nil {
+		return x.Address
+	}
+	return nil
+}
+
+func (x *EmulatedIpv4) GetPrefixLen() uint32 {
+	if x != nil {
+		return x.PrefixLen
+	}
+	return 0
+}
+
+func (x *EmulatedIpv4) GetGateway() []byte {
+	if x != nil {
+		return x.Gateway
+	}
+	return nil
+}
+
+func (x *EmulatedIpv4) GetGatewayMac() []byte {
+	if x != nil {
+		return x.GatewayMac
+	}
+	return nil
+}
+
+func (x *EmulatedIpv4) GetServer() []byte {
+	if x != nil {
+		return x.Server
+	}
+	return nil
+}
+
+func (x *EmulatedIpv4) GetLeaseLeftNs() uint64 {
+	if x != nil && x.LeaseLeftNs != nil {
+		return *x.LeaseLeftNs
+	}
+	return 0
+}
+
+// Addresses of 16 bytes; empty: none.
+type EmulatedIpv6 struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	LinkLocal []byte                 `protobuf:"bytes,1,opt,name=link_local,json=linkLocal,proto3" json:"link_local,omitempty"`
+	// Of an advertised prefix.
+	Slaac  []byte `protobuf:"bytes,2,opt,name=slaac,proto3" json:"slaac,omitempty"`
+	Leased []byte `protobuf:"bytes,3,opt,name=leased,proto3" json:"leased,omitempty"`
+	// Delegated prefix, and its length.
+	Delegated    []byte `protobuf:"bytes,4,opt,name=delegated,proto3" json:"delegated,omitempty"`
+	DelegatedLen uint32 `protobuf:"varint,5,opt,name=delegated_len,json=delegatedLen,proto3" json:"delegated_len,omitempty"`
+	Router       []byte `protobuf:"bytes,6,opt,name=router,proto3" json:"router,omitempty"`
+	// 6 bytes.
+	RouterMac     []byte  `protobuf:"bytes,7,opt,name=router_mac,json=routerMac,proto3" json:"router_mac,omitempty"`
+	LeaseLeftNs   *uint64 `protobuf:"varint,8,opt,name=lease_left_ns,json=leaseLeftNs,proto3,oneof" json:"lease_left_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EmulatedIpv6) Reset() {
+	*x = EmulatedIpv6{}
+	mi := &file_spate_engine_v1_clients_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EmulatedIpv6) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EmulatedIpv6) ProtoMessage() {}
+
+func (x *EmulatedIpv6) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_clients_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EmulatedIpv6.ProtoReflect.Descriptor instead.
+func (*EmulatedIpv6) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_clients_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *EmulatedIpv6) GetLinkLocal() []byte {
+	if x != nil {
+		return x.LinkLocal
+	}
+	return nil
+}
+
+func (x *EmulatedIpv6) GetSlaac() []byte {
+	if x != nil {
+		return x.Slaac
+	}
+	return nil
+}
+
+func (x *EmulatedIpv6) GetLeased() []byte {
+	if x != nil {
+		return x.Leased
+	}
+	return nil
+}
+
+func (x *EmulatedIpv6) GetDelegated() []byte {
+	if x != nil {
+		return x.Delegated
+	}
+	return nil
+}
+
+func (x *EmulatedIpv6) GetDelegatedLen() uint32 {
+	if x != nil {
+		return x.DelegatedLen
+	}
+	return 0
+}
+
+func (x *EmulatedIpv6) GetRouter() []byte {
+	if x != nil {
+		return x.Router
+	}
+	return nil
+}
+
+func (x *EmulatedIpv6) GetRouterMac() []byte {
+	if x != nil {
+		return x.RouterMac
+	}
+	return nil
+}
+
+func (x *EmulatedIpv6) GetLeaseLeftNs() uint64 {
+	if x != nil && x.LeaseLeftNs != nil {
+		return *x.LeaseLeftNs
+	}
+	return 0
+}
+
 var File_spate_engine_v1_clients_proto protoreflect.FileDescriptor
 
 const file_spate_engine_v1_clients_proto_rawDesc = "" +
 	"\n" +
-	"\x1dspate/engine/v1/clients.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\"\xc3\x04\n" +
+	"\x1dspate/engine/v1/clients.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\x1a\x1espate/engine/v1/stateful.proto\"\xc3\x04\n" +
 	"\vClientGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\tR\x04port\x12\x14\n" +
@@ -953,7 +1270,43 @@ const file_spate_engine_v1_clients_proto_rawDesc = "" +
 	"\fClientsReady\x12\x1b\n" +
 	"\tleast_ppm\x18\x01 \x01(\rR\bleastPpm\x12\x1d\n" +
 	"\n" +
-	"timeout_ns\x18\x02 \x01(\x04R\ttimeoutNs*e\n" +
+	"timeout_ns\x18\x02 \x01(\x04R\ttimeoutNs\"\xe3\x02\n" +
+	"\x0eEmulatedClient\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x10\n" +
+	"\x03mac\x18\x03 \x01(\fR\x03mac\x12.\n" +
+	"\x05vlans\x18\x04 \x03(\v2\x18.spate.engine.v1.VlanTagR\x05vlans\x12\x14\n" +
+	"\x05state\x18\x05 \x01(\tR\x05state\x12\x14\n" +
+	"\x05cause\x18\x06 \x01(\tR\x05cause\x12\x19\n" +
+	"\bsetup_ns\x18\a \x01(\x04R\asetupNs\x121\n" +
+	"\x04ipv4\x18\b \x01(\v2\x1d.spate.engine.v1.EmulatedIpv4R\x04ipv4\x121\n" +
+	"\x04ipv6\x18\t \x01(\v2\x1d.spate.engine.v1.EmulatedIpv6R\x04ipv6\x12$\n" +
+	"\vgiven_twice\x18\n" +
+	" \x01(\x04H\x00R\n" +
+	"givenTwice\x88\x01\x01B\x0e\n" +
+	"\f_given_twice\"\xd5\x01\n" +
+	"\fEmulatedIpv4\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\fR\aaddress\x12\x1d\n" +
+	"\n" +
+	"prefix_len\x18\x02 \x01(\rR\tprefixLen\x12\x18\n" +
+	"\agateway\x18\x03 \x01(\fR\agateway\x12\x1f\n" +
+	"\vgateway_mac\x18\x04 \x01(\fR\n" +
+	"gatewayMac\x12\x16\n" +
+	"\x06server\x18\x05 \x01(\fR\x06server\x12'\n" +
+	"\rlease_left_ns\x18\x06 \x01(\x04H\x00R\vleaseLeftNs\x88\x01\x01B\x10\n" +
+	"\x0e_lease_left_ns\"\x90\x02\n" +
+	"\fEmulatedIpv6\x12\x1d\n" +
+	"\n" +
+	"link_local\x18\x01 \x01(\fR\tlinkLocal\x12\x14\n" +
+	"\x05slaac\x18\x02 \x01(\fR\x05slaac\x12\x16\n" +
+	"\x06leased\x18\x03 \x01(\fR\x06leased\x12\x1c\n" +
+	"\tdelegated\x18\x04 \x01(\fR\tdelegated\x12#\n" +
+	"\rdelegated_len\x18\x05 \x01(\rR\fdelegatedLen\x12\x16\n" +
+	"\x06router\x18\x06 \x01(\fR\x06router\x12\x1d\n" +
+	"\n" +
+	"router_mac\x18\a \x01(\fR\trouterMac\x12'\n" +
+	"\rlease_left_ns\x18\b \x01(\x04H\x00R\vleaseLeftNs\x88\x01\x01B\x10\n" +
+	"\x0e_lease_left_ns*e\n" +
 	"\fClientsAtEnd\x12\x1e\n" +
 	"\x1aCLIENTS_AT_END_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16CLIENTS_AT_END_RELEASE\x10\x01\x12\x19\n" +
@@ -972,38 +1325,45 @@ func file_spate_engine_v1_clients_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_clients_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_spate_engine_v1_clients_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_spate_engine_v1_clients_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_spate_engine_v1_clients_proto_goTypes = []any{
-	(ClientsAtEnd)(0),    // 0: spate.engine.v1.ClientsAtEnd
-	(*ClientGroup)(nil),  // 1: spate.engine.v1.ClientGroup
-	(*ClientMacs)(nil),   // 2: spate.engine.v1.ClientMacs
-	(*ClientVlans)(nil),  // 3: spate.engine.v1.ClientVlans
-	(*ClientIpv4)(nil),   // 4: spate.engine.v1.ClientIpv4
-	(*ClientDhcp)(nil),   // 5: spate.engine.v1.ClientDhcp
-	(*ClientFixed)(nil),  // 6: spate.engine.v1.ClientFixed
-	(*ClientIpv6)(nil),   // 7: spate.engine.v1.ClientIpv6
-	(*ClientDhcp6)(nil),  // 8: spate.engine.v1.ClientDhcp6
-	(*ClientRetry)(nil),  // 9: spate.engine.v1.ClientRetry
-	(*ClientsReady)(nil), // 10: spate.engine.v1.ClientsReady
-	(*Ratio)(nil),        // 11: spate.engine.v1.Ratio
+	(ClientsAtEnd)(0),      // 0: spate.engine.v1.ClientsAtEnd
+	(*ClientGroup)(nil),    // 1: spate.engine.v1.ClientGroup
+	(*ClientMacs)(nil),     // 2: spate.engine.v1.ClientMacs
+	(*ClientVlans)(nil),    // 3: spate.engine.v1.ClientVlans
+	(*ClientIpv4)(nil),     // 4: spate.engine.v1.ClientIpv4
+	(*ClientDhcp)(nil),     // 5: spate.engine.v1.ClientDhcp
+	(*ClientFixed)(nil),    // 6: spate.engine.v1.ClientFixed
+	(*ClientIpv6)(nil),     // 7: spate.engine.v1.ClientIpv6
+	(*ClientDhcp6)(nil),    // 8: spate.engine.v1.ClientDhcp6
+	(*ClientRetry)(nil),    // 9: spate.engine.v1.ClientRetry
+	(*ClientsReady)(nil),   // 10: spate.engine.v1.ClientsReady
+	(*EmulatedClient)(nil), // 11: spate.engine.v1.EmulatedClient
+	(*EmulatedIpv4)(nil),   // 12: spate.engine.v1.EmulatedIpv4
+	(*EmulatedIpv6)(nil),   // 13: spate.engine.v1.EmulatedIpv6
+	(*Ratio)(nil),          // 14: spate.engine.v1.Ratio
+	(*VlanTag)(nil),        // 15: spate.engine.v1.VlanTag
 }
 var file_spate_engine_v1_clients_proto_depIdxs = []int32{
 	2,  // 0: spate.engine.v1.ClientGroup.mac:type_name -> spate.engine.v1.ClientMacs
 	3,  // 1: spate.engine.v1.ClientGroup.vlans:type_name -> spate.engine.v1.ClientVlans
 	4,  // 2: spate.engine.v1.ClientGroup.ipv4:type_name -> spate.engine.v1.ClientIpv4
 	7,  // 3: spate.engine.v1.ClientGroup.ipv6:type_name -> spate.engine.v1.ClientIpv6
-	11, // 4: spate.engine.v1.ClientGroup.rate:type_name -> spate.engine.v1.Ratio
+	14, // 4: spate.engine.v1.ClientGroup.rate:type_name -> spate.engine.v1.Ratio
 	9,  // 5: spate.engine.v1.ClientGroup.retry:type_name -> spate.engine.v1.ClientRetry
 	0,  // 6: spate.engine.v1.ClientGroup.at_end:type_name -> spate.engine.v1.ClientsAtEnd
 	10, // 7: spate.engine.v1.ClientGroup.ready:type_name -> spate.engine.v1.ClientsReady
 	5,  // 8: spate.engine.v1.ClientIpv4.dhcp:type_name -> spate.engine.v1.ClientDhcp
 	6,  // 9: spate.engine.v1.ClientIpv4.fixed:type_name -> spate.engine.v1.ClientFixed
 	8,  // 10: spate.engine.v1.ClientIpv6.dhcp:type_name -> spate.engine.v1.ClientDhcp6
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	15, // 11: spate.engine.v1.EmulatedClient.vlans:type_name -> spate.engine.v1.VlanTag
+	12, // 12: spate.engine.v1.EmulatedClient.ipv4:type_name -> spate.engine.v1.EmulatedIpv4
+	13, // 13: spate.engine.v1.EmulatedClient.ipv6:type_name -> spate.engine.v1.EmulatedIpv6
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_clients_proto_init() }
@@ -1012,19 +1372,23 @@ func file_spate_engine_v1_clients_proto_init() {
 		return
 	}
 	file_spate_engine_v1_rate_proto_init()
+	file_spate_engine_v1_stateful_proto_init()
 	file_spate_engine_v1_clients_proto_msgTypes[3].OneofWrappers = []any{
 		(*ClientIpv4_Dhcp)(nil),
 		(*ClientIpv4_Fixed)(nil),
 	}
 	file_spate_engine_v1_clients_proto_msgTypes[7].OneofWrappers = []any{}
 	file_spate_engine_v1_clients_proto_msgTypes[8].OneofWrappers = []any{}
+	file_spate_engine_v1_clients_proto_msgTypes[10].OneofWrappers = []any{}
+	file_spate_engine_v1_clients_proto_msgTypes[11].OneofWrappers = []any{}
+	file_spate_engine_v1_clients_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_clients_proto_rawDesc), len(file_spate_engine_v1_clients_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   10,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -3724,6 +3724,123 @@ func (x *SetupRate) GetMax() uint64 {
 	return 0
 }
 
+type ListClientsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// May be empty while there is one run only that has not ended.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Name of a group; empty: all groups.
+	Clients string `protobuf:"bytes,2,opt,name=clients,proto3" json:"clients,omitempty"`
+	// Only clients in one of these states, by the names of ClientGroupStats.states; empty: all.
+	States []string `protobuf:"bytes,3,rep,name=states,proto3" json:"states,omitempty"`
+	// Clients at most; 0: all.
+	Limit         uint32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListClientsRequest) Reset() {
+	*x = ListClientsRequest{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListClientsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListClientsRequest) ProtoMessage() {}
+
+func (x *ListClientsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListClientsRequest.ProtoReflect.Descriptor instead.
+func (*ListClientsRequest) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ListClientsRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *ListClientsRequest) GetClients() string {
+	if x != nil {
+		return x.Clients
+	}
+	return ""
+}
+
+func (x *ListClientsRequest) GetStates() []string {
+	if x != nil {
+		return x.States
+	}
+	return nil
+}
+
+func (x *ListClientsRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ListClientsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 1,024.
+	Clients       []*EmulatedClient `protobuf:"bytes,1,rep,name=clients,proto3" json:"clients,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListClientsResponse) Reset() {
+	*x = ListClientsResponse{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListClientsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListClientsResponse) ProtoMessage() {}
+
+func (x *ListClientsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListClientsResponse.ProtoReflect.Descriptor instead.
+func (*ListClientsResponse) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ListClientsResponse) GetClients() []*EmulatedClient {
+	if x != nil {
+		return x.Clients
+	}
+	return nil
+}
+
 // Counts of the records of flows; those that workers dropped are templates' counters `records_dropped`.
 type RecordStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3745,7 +3862,7 @@ type RecordStats struct {
 
 func (x *RecordStats) Reset() {
 	*x = RecordStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3757,7 +3874,7 @@ func (x *RecordStats) String() string {
 func (*RecordStats) ProtoMessage() {}
 
 func (x *RecordStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3770,7 +3887,7 @@ func (x *RecordStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordStats.ProtoReflect.Descriptor instead.
 func (*RecordStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RecordStats) GetPath() string {
@@ -3825,7 +3942,7 @@ type WatchRecordsRequest struct {
 
 func (x *WatchRecordsRequest) Reset() {
 	*x = WatchRecordsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3837,7 +3954,7 @@ func (x *WatchRecordsRequest) String() string {
 func (*WatchRecordsRequest) ProtoMessage() {}
 
 func (x *WatchRecordsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3850,7 +3967,7 @@ func (x *WatchRecordsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecordsRequest.ProtoReflect.Descriptor instead.
 func (*WatchRecordsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *WatchRecordsRequest) GetRunId() string {
@@ -3875,7 +3992,7 @@ type WatchRecordsResponse struct {
 
 func (x *WatchRecordsResponse) Reset() {
 	*x = WatchRecordsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3887,7 +4004,7 @@ func (x *WatchRecordsResponse) String() string {
 func (*WatchRecordsResponse) ProtoMessage() {}
 
 func (x *WatchRecordsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3900,7 +4017,7 @@ func (x *WatchRecordsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecordsResponse.ProtoReflect.Descriptor instead.
 func (*WatchRecordsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *WatchRecordsResponse) GetRecords() []*ConnectionRecord {
@@ -3963,7 +4080,7 @@ type ConnectionRecord struct {
 
 func (x *ConnectionRecord) Reset() {
 	*x = ConnectionRecord{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3975,7 +4092,7 @@ func (x *ConnectionRecord) String() string {
 func (*ConnectionRecord) ProtoMessage() {}
 
 func (x *ConnectionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3988,7 +4105,7 @@ func (x *ConnectionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectionRecord.ProtoReflect.Descriptor instead.
 func (*ConnectionRecord) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ConnectionRecord) GetTemplate() string {
@@ -4152,7 +4269,7 @@ type TemplateStats struct {
 
 func (x *TemplateStats) Reset() {
 	*x = TemplateStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4164,7 +4281,7 @@ func (x *TemplateStats) String() string {
 func (*TemplateStats) ProtoMessage() {}
 
 func (x *TemplateStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4177,7 +4294,7 @@ func (x *TemplateStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateStats.ProtoReflect.Descriptor instead.
 func (*TemplateStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{47}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *TemplateStats) GetTemplate() string {
@@ -4260,7 +4377,7 @@ type NamedCounter struct {
 
 func (x *NamedCounter) Reset() {
 	*x = NamedCounter{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4272,7 +4389,7 @@ func (x *NamedCounter) String() string {
 func (*NamedCounter) ProtoMessage() {}
 
 func (x *NamedCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4285,7 +4402,7 @@ func (x *NamedCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedCounter.ProtoReflect.Descriptor instead.
 func (*NamedCounter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{48}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *NamedCounter) GetName() string {
@@ -4315,7 +4432,7 @@ type ProgramCounter struct {
 
 func (x *ProgramCounter) Reset() {
 	*x = ProgramCounter{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4327,7 +4444,7 @@ func (x *ProgramCounter) String() string {
 func (*ProgramCounter) ProtoMessage() {}
 
 func (x *ProgramCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4340,7 +4457,7 @@ func (x *ProgramCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgramCounter.ProtoReflect.Descriptor instead.
 func (*ProgramCounter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{49}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ProgramCounter) GetName() string {
@@ -4376,7 +4493,7 @@ type StreamStats struct {
 
 func (x *StreamStats) Reset() {
 	*x = StreamStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4388,7 +4505,7 @@ func (x *StreamStats) String() string {
 func (*StreamStats) ProtoMessage() {}
 
 func (x *StreamStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4401,7 +4518,7 @@ func (x *StreamStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStats.ProtoReflect.Descriptor instead.
 func (*StreamStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{50}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *StreamStats) GetName() string {
@@ -4468,7 +4585,7 @@ type StreamCounters struct {
 
 func (x *StreamCounters) Reset() {
 	*x = StreamCounters{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4480,7 +4597,7 @@ func (x *StreamCounters) String() string {
 func (*StreamCounters) ProtoMessage() {}
 
 func (x *StreamCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4493,7 +4610,7 @@ func (x *StreamCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamCounters.ProtoReflect.Descriptor instead.
 func (*StreamCounters) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{51}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *StreamCounters) GetTxPackets() uint64 {
@@ -4645,7 +4762,7 @@ type TagStats struct {
 
 func (x *TagStats) Reset() {
 	*x = TagStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4657,7 +4774,7 @@ func (x *TagStats) String() string {
 func (*TagStats) ProtoMessage() {}
 
 func (x *TagStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4670,7 +4787,7 @@ func (x *TagStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TagStats.ProtoReflect.Descriptor instead.
 func (*TagStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{52}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *TagStats) GetRanges() []*TagRangeStats {
@@ -4705,7 +4822,7 @@ type TagRangeStats struct {
 
 func (x *TagRangeStats) Reset() {
 	*x = TagRangeStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4717,7 +4834,7 @@ func (x *TagRangeStats) String() string {
 func (*TagRangeStats) ProtoMessage() {}
 
 func (x *TagRangeStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4730,7 +4847,7 @@ func (x *TagRangeStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TagRangeStats.ProtoReflect.Descriptor instead.
 func (*TagRangeStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{53}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *TagRangeStats) GetTags() *TagRange {
@@ -4769,7 +4886,7 @@ type TagCounters struct {
 
 func (x *TagCounters) Reset() {
 	*x = TagCounters{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4781,7 +4898,7 @@ func (x *TagCounters) String() string {
 func (*TagCounters) ProtoMessage() {}
 
 func (x *TagCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4794,7 +4911,7 @@ func (x *TagCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TagCounters.ProtoReflect.Descriptor instead.
 func (*TagCounters) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{54}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *TagCounters) GetPackets() uint64 {
@@ -4865,7 +4982,7 @@ type Outage struct {
 
 func (x *Outage) Reset() {
 	*x = Outage{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4877,7 +4994,7 @@ func (x *Outage) String() string {
 func (*Outage) ProtoMessage() {}
 
 func (x *Outage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4890,7 +5007,7 @@ func (x *Outage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outage.ProtoReflect.Descriptor instead.
 func (*Outage) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{55}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Outage) GetLongestNs() uint64 {
@@ -4953,7 +5070,7 @@ type ArrivalGap struct {
 
 func (x *ArrivalGap) Reset() {
 	*x = ArrivalGap{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4965,7 +5082,7 @@ func (x *ArrivalGap) String() string {
 func (*ArrivalGap) ProtoMessage() {}
 
 func (x *ArrivalGap) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4978,7 +5095,7 @@ func (x *ArrivalGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrivalGap.ProtoReflect.Descriptor instead.
 func (*ArrivalGap) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{56}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ArrivalGap) GetFromNs() uint64 {
@@ -5036,7 +5153,7 @@ type LatencyStats struct {
 
 func (x *LatencyStats) Reset() {
 	*x = LatencyStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5048,7 +5165,7 @@ func (x *LatencyStats) String() string {
 func (*LatencyStats) ProtoMessage() {}
 
 func (x *LatencyStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5061,7 +5178,7 @@ func (x *LatencyStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyStats.ProtoReflect.Descriptor instead.
 func (*LatencyStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{57}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *LatencyStats) GetCount() uint64 {
@@ -5204,7 +5321,7 @@ type Distribution struct {
 
 func (x *Distribution) Reset() {
 	*x = Distribution{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5216,7 +5333,7 @@ func (x *Distribution) String() string {
 func (*Distribution) ProtoMessage() {}
 
 func (x *Distribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5229,7 +5346,7 @@ func (x *Distribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
 func (*Distribution) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{58}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Distribution) GetPrecisionBits() uint32 {
@@ -5263,7 +5380,7 @@ type Quantile struct {
 
 func (x *Quantile) Reset() {
 	*x = Quantile{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5275,7 +5392,7 @@ func (x *Quantile) String() string {
 func (*Quantile) ProtoMessage() {}
 
 func (x *Quantile) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5288,7 +5405,7 @@ func (x *Quantile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantile.ProtoReflect.Descriptor instead.
 func (*Quantile) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{59}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Quantile) GetPartsPerMillion() uint32 {
@@ -5315,7 +5432,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5327,7 +5444,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5340,7 +5457,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{60}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Bucket) GetUpperNs() uint64 {
@@ -5380,7 +5497,7 @@ type ReceiverStats struct {
 
 func (x *ReceiverStats) Reset() {
 	*x = ReceiverStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5392,7 +5509,7 @@ func (x *ReceiverStats) String() string {
 func (*ReceiverStats) ProtoMessage() {}
 
 func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5405,7 +5522,7 @@ func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiverStats.ProtoReflect.Descriptor instead.
 func (*ReceiverStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{61}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ReceiverStats) GetName() string {
@@ -5486,7 +5603,7 @@ type WorkerReceived struct {
 
 func (x *WorkerReceived) Reset() {
 	*x = WorkerReceived{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5498,7 +5615,7 @@ func (x *WorkerReceived) String() string {
 func (*WorkerReceived) ProtoMessage() {}
 
 func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5511,7 +5628,7 @@ func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReceived.ProtoReflect.Descriptor instead.
 func (*WorkerReceived) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{62}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *WorkerReceived) GetWorker() uint32 {
@@ -5569,7 +5686,7 @@ type Moments struct {
 
 func (x *Moments) Reset() {
 	*x = Moments{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5581,7 +5698,7 @@ func (x *Moments) String() string {
 func (*Moments) ProtoMessage() {}
 
 func (x *Moments) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5594,7 +5711,7 @@ func (x *Moments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moments.ProtoReflect.Descriptor instead.
 func (*Moments) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{63}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Moments) GetCount() uint64 {
@@ -5671,7 +5788,7 @@ type PortStats struct {
 
 func (x *PortStats) Reset() {
 	*x = PortStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5683,7 +5800,7 @@ func (x *PortStats) String() string {
 func (*PortStats) ProtoMessage() {}
 
 func (x *PortStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5696,7 +5813,7 @@ func (x *PortStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortStats.ProtoReflect.Descriptor instead.
 func (*PortStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{64}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PortStats) GetPort() string {
@@ -5836,7 +5953,7 @@ type SetLimitsRequest struct {
 
 func (x *SetLimitsRequest) Reset() {
 	*x = SetLimitsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5848,7 +5965,7 @@ func (x *SetLimitsRequest) String() string {
 func (*SetLimitsRequest) ProtoMessage() {}
 
 func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5861,7 +5978,7 @@ func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsRequest.ProtoReflect.Descriptor instead.
 func (*SetLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{65}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *SetLimitsRequest) GetMaxRate() *Rate {
@@ -5879,7 +5996,7 @@ type SetLimitsResponse struct {
 
 func (x *SetLimitsResponse) Reset() {
 	*x = SetLimitsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5891,7 +6008,7 @@ func (x *SetLimitsResponse) String() string {
 func (*SetLimitsResponse) ProtoMessage() {}
 
 func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5904,7 +6021,7 @@ func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsResponse.ProtoReflect.Descriptor instead.
 func (*SetLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{66}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{68}
 }
 
 type QueueStats struct {
@@ -5918,7 +6035,7 @@ type QueueStats struct {
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5930,7 +6047,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5943,7 +6060,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{67}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *QueueStats) GetQueue() uint32 {
@@ -5986,7 +6103,7 @@ type WorkerStats struct {
 
 func (x *WorkerStats) Reset() {
 	*x = WorkerStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5998,7 +6115,7 @@ func (x *WorkerStats) String() string {
 func (*WorkerStats) ProtoMessage() {}
 
 func (x *WorkerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6011,7 +6128,7 @@ func (x *WorkerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStats.ProtoReflect.Descriptor instead.
 func (*WorkerStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{68}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *WorkerStats) GetWorker() uint32 {
@@ -6087,7 +6204,7 @@ type FlowSteering struct {
 
 func (x *FlowSteering) Reset() {
 	*x = FlowSteering{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6099,7 +6216,7 @@ func (x *FlowSteering) String() string {
 func (*FlowSteering) ProtoMessage() {}
 
 func (x *FlowSteering) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6112,7 +6229,7 @@ func (x *FlowSteering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowSteering.ProtoReflect.Descriptor instead.
 func (*FlowSteering) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{69}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *FlowSteering) GetRss() uint64 {
@@ -6154,7 +6271,7 @@ type ResetReceiversRequest struct {
 
 func (x *ResetReceiversRequest) Reset() {
 	*x = ResetReceiversRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6166,7 +6283,7 @@ func (x *ResetReceiversRequest) String() string {
 func (*ResetReceiversRequest) ProtoMessage() {}
 
 func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6179,7 +6296,7 @@ func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversRequest.ProtoReflect.Descriptor instead.
 func (*ResetReceiversRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{70}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ResetReceiversRequest) GetRunId() string {
@@ -6204,7 +6321,7 @@ type ResetReceiversResponse struct {
 
 func (x *ResetReceiversResponse) Reset() {
 	*x = ResetReceiversResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6216,7 +6333,7 @@ func (x *ResetReceiversResponse) String() string {
 func (*ResetReceiversResponse) ProtoMessage() {}
 
 func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6229,7 +6346,7 @@ func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversResponse.ProtoReflect.Descriptor instead.
 func (*ResetReceiversResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{71}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{73}
 }
 
 type CaptureRequest struct {
@@ -6248,7 +6365,7 @@ type CaptureRequest struct {
 
 func (x *CaptureRequest) Reset() {
 	*x = CaptureRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6260,7 +6377,7 @@ func (x *CaptureRequest) String() string {
 func (*CaptureRequest) ProtoMessage() {}
 
 func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6273,7 +6390,7 @@ func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
 func (*CaptureRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{72}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *CaptureRequest) GetPort() string {
@@ -6322,7 +6439,7 @@ type CaptureResponse struct {
 
 func (x *CaptureResponse) Reset() {
 	*x = CaptureResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6334,7 +6451,7 @@ func (x *CaptureResponse) String() string {
 func (*CaptureResponse) ProtoMessage() {}
 
 func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6347,7 +6464,7 @@ func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
 func (*CaptureResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{73}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *CaptureResponse) GetPackets() []*CapturedPacket {
@@ -6376,7 +6493,7 @@ type CapturedPacket struct {
 
 func (x *CapturedPacket) Reset() {
 	*x = CapturedPacket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6388,7 +6505,7 @@ func (x *CapturedPacket) String() string {
 func (*CapturedPacket) ProtoMessage() {}
 
 func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6401,7 +6518,7 @@ func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
 func (*CapturedPacket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{74}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *CapturedPacket) GetAtNs() int64 {
@@ -6455,7 +6572,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6467,7 +6584,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6480,7 +6597,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{75}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *PingRequest) GetPort() string {
@@ -6556,7 +6673,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[76]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6568,7 +6685,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[76]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6581,7 +6698,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{76}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *PingResponse) GetSequence() uint64 {
@@ -6674,7 +6791,7 @@ type PingStarted struct {
 
 func (x *PingStarted) Reset() {
 	*x = PingStarted{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[77]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6686,7 +6803,7 @@ func (x *PingStarted) String() string {
 func (*PingStarted) ProtoMessage() {}
 
 func (x *PingStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[77]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6699,7 +6816,7 @@ func (x *PingStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingStarted.ProtoReflect.Descriptor instead.
 func (*PingStarted) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{77}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *PingStarted) GetSource() string {
@@ -6730,7 +6847,7 @@ type EchoReply struct {
 
 func (x *EchoReply) Reset() {
 	*x = EchoReply{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[78]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6742,7 +6859,7 @@ func (x *EchoReply) String() string {
 func (*EchoReply) ProtoMessage() {}
 
 func (x *EchoReply) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[78]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6755,7 +6872,7 @@ func (x *EchoReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EchoReply.ProtoReflect.Descriptor instead.
 func (*EchoReply) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{78}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *EchoReply) GetRoundTripNs() uint64 {
@@ -6788,7 +6905,7 @@ type NoReply struct {
 
 func (x *NoReply) Reset() {
 	*x = NoReply{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[79]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6800,7 +6917,7 @@ func (x *NoReply) String() string {
 func (*NoReply) ProtoMessage() {}
 
 func (x *NoReply) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[79]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6813,7 +6930,7 @@ func (x *NoReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoReply.ProtoReflect.Descriptor instead.
 func (*NoReply) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{79}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{81}
 }
 
 // A message of ICMP or ICMPv6 says why the request did not arrive.
@@ -6828,7 +6945,7 @@ type IcmpError struct {
 
 func (x *IcmpError) Reset() {
 	*x = IcmpError{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[80]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6840,7 +6957,7 @@ func (x *IcmpError) String() string {
 func (*IcmpError) ProtoMessage() {}
 
 func (x *IcmpError) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[80]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6853,7 +6970,7 @@ func (x *IcmpError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IcmpError.ProtoReflect.Descriptor instead.
 func (*IcmpError) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{80}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *IcmpError) GetSource() string {
@@ -6881,7 +6998,7 @@ var File_spate_engine_v1_engine_proto protoreflect.FileDescriptor
 
 const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\n" +
-	"\x1cspate/engine/v1/engine.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/plan.proto\x1a\x1aspate/engine/v1/rate.proto\"\x10\n" +
+	"\x1cspate/engine/v1/engine.proto\x12\x0fspate.engine.v1\x1a\x1dspate/engine/v1/clients.proto\x1a\x1aspate/engine/v1/plan.proto\x1a\x1aspate/engine/v1/rate.proto\"\x10\n" +
 	"\x0eGetInfoRequest\"\xed\x03\n" +
 	"\x0fGetInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12%\n" +
@@ -7144,7 +7261,14 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\tSetupRate\x12\x10\n" +
 	"\x03min\x18\x01 \x01(\x04R\x03min\x12\x12\n" +
 	"\x04mean\x18\x02 \x01(\x01R\x04mean\x12\x10\n" +
-	"\x03max\x18\x03 \x01(\x04R\x03max\"\xaf\x01\n" +
+	"\x03max\x18\x03 \x01(\x04R\x03max\"s\n" +
+	"\x12ListClientsRequest\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x18\n" +
+	"\aclients\x18\x02 \x01(\tR\aclients\x12\x16\n" +
+	"\x06states\x18\x03 \x03(\tR\x06states\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\"P\n" +
+	"\x13ListClientsResponse\x129\n" +
+	"\aclients\x18\x01 \x03(\v2\x1f.spate.engine.v1.EmulatedClientR\aclients\"\xaf\x01\n" +
 	"\vRecordStats\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
 	"\awritten\x18\x02 \x01(\x04R\awritten\x12\x18\n" +
@@ -7475,9 +7599,10 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x0eResetReceivers\x12&.spate.engine.v1.ResetReceiversRequest\x1a'.spate.engine.v1.ResetReceiversResponse\x12R\n" +
 	"\tSetLimits\x12!.spate.engine.v1.SetLimitsRequest\x1a\".spate.engine.v1.SetLimitsResponse\x12^\n" +
 	"\rExchangeTimes\x12%.spate.engine.v1.ExchangeTimesRequest\x1a&.spate.engine.v1.ExchangeTimesResponse\x12[\n" +
-	"\fSetReference\x12$.spate.engine.v1.SetReferenceRequest\x1a%.spate.engine.v1.SetReferenceResponse2i\n" +
+	"\fSetReference\x12$.spate.engine.v1.SetReferenceRequest\x1a%.spate.engine.v1.SetReferenceResponse2\xc5\x01\n" +
 	"\bObserver\x12]\n" +
-	"\fWatchRecords\x12$.spate.engine.v1.WatchRecordsRequest\x1a%.spate.engine.v1.WatchRecordsResponse0\x01B6Z4spate.dev/operator/internal/engine/enginev1;enginev1b\x06proto3"
+	"\fWatchRecords\x12$.spate.engine.v1.WatchRecordsRequest\x1a%.spate.engine.v1.WatchRecordsResponse0\x01\x12Z\n" +
+	"\vListClients\x12#.spate.engine.v1.ListClientsRequest\x1a$.spate.engine.v1.ListClientsResponse0\x01B6Z4spate.dev/operator/internal/engine/enginev1;enginev1b\x06proto3"
 
 var (
 	file_spate_engine_v1_engine_proto_rawDescOnce sync.Once
@@ -7492,7 +7617,7 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
+var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 83)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
 	(ReceiveTimestamps)(0),         // 1: spate.engine.v1.ReceiveTimestamps
@@ -7543,48 +7668,51 @@ var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(*WatchStatsResponse)(nil),     // 46: spate.engine.v1.WatchStatsResponse
 	(*ClientGroupStats)(nil),       // 47: spate.engine.v1.ClientGroupStats
 	(*SetupRate)(nil),              // 48: spate.engine.v1.SetupRate
-	(*RecordStats)(nil),            // 49: spate.engine.v1.RecordStats
-	(*WatchRecordsRequest)(nil),    // 50: spate.engine.v1.WatchRecordsRequest
-	(*WatchRecordsResponse)(nil),   // 51: spate.engine.v1.WatchRecordsResponse
-	(*ConnectionRecord)(nil),       // 52: spate.engine.v1.ConnectionRecord
-	(*TemplateStats)(nil),          // 53: spate.engine.v1.TemplateStats
-	(*NamedCounter)(nil),           // 54: spate.engine.v1.NamedCounter
-	(*ProgramCounter)(nil),         // 55: spate.engine.v1.ProgramCounter
-	(*StreamStats)(nil),            // 56: spate.engine.v1.StreamStats
-	(*StreamCounters)(nil),         // 57: spate.engine.v1.StreamCounters
-	(*TagStats)(nil),               // 58: spate.engine.v1.TagStats
-	(*TagRangeStats)(nil),          // 59: spate.engine.v1.TagRangeStats
-	(*TagCounters)(nil),            // 60: spate.engine.v1.TagCounters
-	(*Outage)(nil),                 // 61: spate.engine.v1.Outage
-	(*ArrivalGap)(nil),             // 62: spate.engine.v1.ArrivalGap
-	(*LatencyStats)(nil),           // 63: spate.engine.v1.LatencyStats
-	(*Distribution)(nil),           // 64: spate.engine.v1.Distribution
-	(*Quantile)(nil),               // 65: spate.engine.v1.Quantile
-	(*Bucket)(nil),                 // 66: spate.engine.v1.Bucket
-	(*ReceiverStats)(nil),          // 67: spate.engine.v1.ReceiverStats
-	(*WorkerReceived)(nil),         // 68: spate.engine.v1.WorkerReceived
-	(*Moments)(nil),                // 69: spate.engine.v1.Moments
-	(*PortStats)(nil),              // 70: spate.engine.v1.PortStats
-	(*SetLimitsRequest)(nil),       // 71: spate.engine.v1.SetLimitsRequest
-	(*SetLimitsResponse)(nil),      // 72: spate.engine.v1.SetLimitsResponse
-	(*QueueStats)(nil),             // 73: spate.engine.v1.QueueStats
-	(*WorkerStats)(nil),            // 74: spate.engine.v1.WorkerStats
-	(*FlowSteering)(nil),           // 75: spate.engine.v1.FlowSteering
-	(*ResetReceiversRequest)(nil),  // 76: spate.engine.v1.ResetReceiversRequest
-	(*ResetReceiversResponse)(nil), // 77: spate.engine.v1.ResetReceiversResponse
-	(*CaptureRequest)(nil),         // 78: spate.engine.v1.CaptureRequest
-	(*CaptureResponse)(nil),        // 79: spate.engine.v1.CaptureResponse
-	(*CapturedPacket)(nil),         // 80: spate.engine.v1.CapturedPacket
-	(*PingRequest)(nil),            // 81: spate.engine.v1.PingRequest
-	(*PingResponse)(nil),           // 82: spate.engine.v1.PingResponse
-	(*PingStarted)(nil),            // 83: spate.engine.v1.PingStarted
-	(*EchoReply)(nil),              // 84: spate.engine.v1.EchoReply
-	(*NoReply)(nil),                // 85: spate.engine.v1.NoReply
-	(*IcmpError)(nil),              // 86: spate.engine.v1.IcmpError
-	(*Ratio)(nil),                  // 87: spate.engine.v1.Ratio
-	(*Stage)(nil),                  // 88: spate.engine.v1.Stage
-	(*Rate)(nil),                   // 89: spate.engine.v1.Rate
-	(*TagRange)(nil),               // 90: spate.engine.v1.TagRange
+	(*ListClientsRequest)(nil),     // 49: spate.engine.v1.ListClientsRequest
+	(*ListClientsResponse)(nil),    // 50: spate.engine.v1.ListClientsResponse
+	(*RecordStats)(nil),            // 51: spate.engine.v1.RecordStats
+	(*WatchRecordsRequest)(nil),    // 52: spate.engine.v1.WatchRecordsRequest
+	(*WatchRecordsResponse)(nil),   // 53: spate.engine.v1.WatchRecordsResponse
+	(*ConnectionRecord)(nil),       // 54: spate.engine.v1.ConnectionRecord
+	(*TemplateStats)(nil),          // 55: spate.engine.v1.TemplateStats
+	(*NamedCounter)(nil),           // 56: spate.engine.v1.NamedCounter
+	(*ProgramCounter)(nil),         // 57: spate.engine.v1.ProgramCounter
+	(*StreamStats)(nil),            // 58: spate.engine.v1.StreamStats
+	(*StreamCounters)(nil),         // 59: spate.engine.v1.StreamCounters
+	(*TagStats)(nil),               // 60: spate.engine.v1.TagStats
+	(*TagRangeStats)(nil),          // 61: spate.engine.v1.TagRangeStats
+	(*TagCounters)(nil),            // 62: spate.engine.v1.TagCounters
+	(*Outage)(nil),                 // 63: spate.engine.v1.Outage
+	(*ArrivalGap)(nil),             // 64: spate.engine.v1.ArrivalGap
+	(*LatencyStats)(nil),           // 65: spate.engine.v1.LatencyStats
+	(*Distribution)(nil),           // 66: spate.engine.v1.Distribution
+	(*Quantile)(nil),               // 67: spate.engine.v1.Quantile
+	(*Bucket)(nil),                 // 68: spate.engine.v1.Bucket
+	(*ReceiverStats)(nil),          // 69: spate.engine.v1.ReceiverStats
+	(*WorkerReceived)(nil),         // 70: spate.engine.v1.WorkerReceived
+	(*Moments)(nil),                // 71: spate.engine.v1.Moments
+	(*PortStats)(nil),              // 72: spate.engine.v1.PortStats
+	(*SetLimitsRequest)(nil),       // 73: spate.engine.v1.SetLimitsRequest
+	(*SetLimitsResponse)(nil),      // 74: spate.engine.v1.SetLimitsResponse
+	(*QueueStats)(nil),             // 75: spate.engine.v1.QueueStats
+	(*WorkerStats)(nil),            // 76: spate.engine.v1.WorkerStats
+	(*FlowSteering)(nil),           // 77: spate.engine.v1.FlowSteering
+	(*ResetReceiversRequest)(nil),  // 78: spate.engine.v1.ResetReceiversRequest
+	(*ResetReceiversResponse)(nil), // 79: spate.engine.v1.ResetReceiversResponse
+	(*CaptureRequest)(nil),         // 80: spate.engine.v1.CaptureRequest
+	(*CaptureResponse)(nil),        // 81: spate.engine.v1.CaptureResponse
+	(*CapturedPacket)(nil),         // 82: spate.engine.v1.CapturedPacket
+	(*PingRequest)(nil),            // 83: spate.engine.v1.PingRequest
+	(*PingResponse)(nil),           // 84: spate.engine.v1.PingResponse
+	(*PingStarted)(nil),            // 85: spate.engine.v1.PingStarted
+	(*EchoReply)(nil),              // 86: spate.engine.v1.EchoReply
+	(*NoReply)(nil),                // 87: spate.engine.v1.NoReply
+	(*IcmpError)(nil),              // 88: spate.engine.v1.IcmpError
+	(*Ratio)(nil),                  // 89: spate.engine.v1.Ratio
+	(*Stage)(nil),                  // 90: spate.engine.v1.Stage
+	(*Rate)(nil),                   // 91: spate.engine.v1.Rate
+	(*EmulatedClient)(nil),         // 92: spate.engine.v1.EmulatedClient
+	(*TagRange)(nil),               // 93: spate.engine.v1.TagRange
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	18,  // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
@@ -7614,10 +7742,10 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	2,   // 24: spate.engine.v1.PortInfo.xdp_copy_mode:type_name -> spate.engine.v1.XdpCopyMode
 	1,   // 25: spate.engine.v1.PortInfo.receive_timestamps:type_name -> spate.engine.v1.ReceiveTimestamps
 	3,   // 26: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	87,  // 27: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
-	87,  // 28: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	89,  // 27: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	89,  // 28: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
 	26,  // 29: spate.engine.v1.StartTrialRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	88,  // 30: spate.engine.v1.StartTrialRequest.stages:type_name -> spate.engine.v1.Stage
+	90,  // 30: spate.engine.v1.StartTrialRequest.stages:type_name -> spate.engine.v1.Stage
 	21,  // 31: spate.engine.v1.StartTrialResponse.run:type_name -> spate.engine.v1.RunInfo
 	26,  // 32: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
 	30,  // 33: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
@@ -7625,108 +7753,111 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	26,  // 35: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
 	21,  // 36: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
 	34,  // 37: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	89,  // 38: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	87,  // 39: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	87,  // 40: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	91,  // 38: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	89,  // 39: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	89,  // 40: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
 	21,  // 41: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
 	21,  // 42: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
 	21,  // 43: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
 	21,  // 44: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
 	21,  // 45: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
-	56,  // 46: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	70,  // 47: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	74,  // 48: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	67,  // 49: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
-	53,  // 50: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
-	49,  // 51: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
+	58,  // 46: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
+	72,  // 47: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	76,  // 48: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	69,  // 49: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	55,  // 50: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
+	51,  // 51: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
 	47,  // 52: spate.engine.v1.WatchStatsResponse.clients:type_name -> spate.engine.v1.ClientGroupStats
-	54,  // 53: spate.engine.v1.ClientGroupStats.states:type_name -> spate.engine.v1.NamedCounter
-	54,  // 54: spate.engine.v1.ClientGroupStats.causes:type_name -> spate.engine.v1.NamedCounter
-	54,  // 55: spate.engine.v1.ClientGroupStats.counters:type_name -> spate.engine.v1.NamedCounter
-	63,  // 56: spate.engine.v1.ClientGroupStats.setup_time:type_name -> spate.engine.v1.LatencyStats
-	63,  // 57: spate.engine.v1.ClientGroupStats.offer_time:type_name -> spate.engine.v1.LatencyStats
-	63,  // 58: spate.engine.v1.ClientGroupStats.ack_time:type_name -> spate.engine.v1.LatencyStats
+	56,  // 53: spate.engine.v1.ClientGroupStats.states:type_name -> spate.engine.v1.NamedCounter
+	56,  // 54: spate.engine.v1.ClientGroupStats.causes:type_name -> spate.engine.v1.NamedCounter
+	56,  // 55: spate.engine.v1.ClientGroupStats.counters:type_name -> spate.engine.v1.NamedCounter
+	65,  // 56: spate.engine.v1.ClientGroupStats.setup_time:type_name -> spate.engine.v1.LatencyStats
+	65,  // 57: spate.engine.v1.ClientGroupStats.offer_time:type_name -> spate.engine.v1.LatencyStats
+	65,  // 58: spate.engine.v1.ClientGroupStats.ack_time:type_name -> spate.engine.v1.LatencyStats
 	48,  // 59: spate.engine.v1.ClientGroupStats.setup_rate:type_name -> spate.engine.v1.SetupRate
-	52,  // 60: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
-	4,   // 61: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
-	4,   // 62: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
-	54,  // 63: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
-	54,  // 64: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
-	55,  // 65: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
-	63,  // 66: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	63,  // 67: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	61,  // 68: spate.engine.v1.TemplateStats.outage:type_name -> spate.engine.v1.Outage
-	57,  // 69: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	57,  // 70: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	63,  // 71: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	61,  // 72: spate.engine.v1.StreamCounters.outage:type_name -> spate.engine.v1.Outage
-	58,  // 73: spate.engine.v1.StreamCounters.by_tag:type_name -> spate.engine.v1.TagStats
-	59,  // 74: spate.engine.v1.TagStats.ranges:type_name -> spate.engine.v1.TagRangeStats
-	60,  // 75: spate.engine.v1.TagStats.untagged:type_name -> spate.engine.v1.TagCounters
-	60,  // 76: spate.engine.v1.TagStats.other:type_name -> spate.engine.v1.TagCounters
-	90,  // 77: spate.engine.v1.TagRangeStats.tags:type_name -> spate.engine.v1.TagRange
-	60,  // 78: spate.engine.v1.TagRangeStats.counters:type_name -> spate.engine.v1.TagCounters
-	62,  // 79: spate.engine.v1.Outage.gaps:type_name -> spate.engine.v1.ArrivalGap
-	62,  // 80: spate.engine.v1.Outage.sent:type_name -> spate.engine.v1.ArrivalGap
-	65,  // 81: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	66,  // 82: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	64,  // 83: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
-	68,  // 84: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	69,  // 85: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	69,  // 86: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	69,  // 87: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	69,  // 88: spate.engine.v1.WorkerReceived.inter_arrival:type_name -> spate.engine.v1.Moments
-	69,  // 89: spate.engine.v1.WorkerReceived.jitter:type_name -> spate.engine.v1.Moments
-	69,  // 90: spate.engine.v1.WorkerReceived.latency:type_name -> spate.engine.v1.Moments
-	73,  // 91: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	89,  // 92: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
-	75,  // 93: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	5,   // 94: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	80,  // 95: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	5,   // 96: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	83,  // 97: spate.engine.v1.PingResponse.started:type_name -> spate.engine.v1.PingStarted
-	84,  // 98: spate.engine.v1.PingResponse.reply:type_name -> spate.engine.v1.EchoReply
-	85,  // 99: spate.engine.v1.PingResponse.no_reply:type_name -> spate.engine.v1.NoReply
-	86,  // 100: spate.engine.v1.PingResponse.error:type_name -> spate.engine.v1.IcmpError
-	6,   // 101: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	29,  // 102: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	32,  // 103: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	22,  // 104: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
-	35,  // 105: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	37,  // 106: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	39,  // 107: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	41,  // 108: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	43,  // 109: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	45,  // 110: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	78,  // 111: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	81,  // 112: spate.engine.v1.Engine.Ping:input_type -> spate.engine.v1.PingRequest
-	76,  // 113: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	71,  // 114: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
-	24,  // 115: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
-	27,  // 116: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
-	50,  // 117: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	7,   // 118: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	31,  // 119: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	33,  // 120: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	23,  // 121: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
-	36,  // 122: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	38,  // 123: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	40,  // 124: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	42,  // 125: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	44,  // 126: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	46,  // 127: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	79,  // 128: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	82,  // 129: spate.engine.v1.Engine.Ping:output_type -> spate.engine.v1.PingResponse
-	77,  // 130: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	72,  // 131: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
-	25,  // 132: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
-	28,  // 133: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
-	51,  // 134: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	118, // [118:135] is the sub-list for method output_type
-	101, // [101:118] is the sub-list for method input_type
-	101, // [101:101] is the sub-list for extension type_name
-	101, // [101:101] is the sub-list for extension extendee
-	0,   // [0:101] is the sub-list for field type_name
+	92,  // 60: spate.engine.v1.ListClientsResponse.clients:type_name -> spate.engine.v1.EmulatedClient
+	54,  // 61: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
+	4,   // 62: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
+	4,   // 63: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
+	56,  // 64: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
+	56,  // 65: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
+	57,  // 66: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
+	65,  // 67: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	65,  // 68: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	63,  // 69: spate.engine.v1.TemplateStats.outage:type_name -> spate.engine.v1.Outage
+	59,  // 70: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	59,  // 71: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	65,  // 72: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	63,  // 73: spate.engine.v1.StreamCounters.outage:type_name -> spate.engine.v1.Outage
+	60,  // 74: spate.engine.v1.StreamCounters.by_tag:type_name -> spate.engine.v1.TagStats
+	61,  // 75: spate.engine.v1.TagStats.ranges:type_name -> spate.engine.v1.TagRangeStats
+	62,  // 76: spate.engine.v1.TagStats.untagged:type_name -> spate.engine.v1.TagCounters
+	62,  // 77: spate.engine.v1.TagStats.other:type_name -> spate.engine.v1.TagCounters
+	93,  // 78: spate.engine.v1.TagRangeStats.tags:type_name -> spate.engine.v1.TagRange
+	62,  // 79: spate.engine.v1.TagRangeStats.counters:type_name -> spate.engine.v1.TagCounters
+	64,  // 80: spate.engine.v1.Outage.gaps:type_name -> spate.engine.v1.ArrivalGap
+	64,  // 81: spate.engine.v1.Outage.sent:type_name -> spate.engine.v1.ArrivalGap
+	67,  // 82: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	68,  // 83: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	66,  // 84: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
+	70,  // 85: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	71,  // 86: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	71,  // 87: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	71,  // 88: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	71,  // 89: spate.engine.v1.WorkerReceived.inter_arrival:type_name -> spate.engine.v1.Moments
+	71,  // 90: spate.engine.v1.WorkerReceived.jitter:type_name -> spate.engine.v1.Moments
+	71,  // 91: spate.engine.v1.WorkerReceived.latency:type_name -> spate.engine.v1.Moments
+	75,  // 92: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	91,  // 93: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
+	77,  // 94: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	5,   // 95: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	82,  // 96: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	5,   // 97: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	85,  // 98: spate.engine.v1.PingResponse.started:type_name -> spate.engine.v1.PingStarted
+	86,  // 99: spate.engine.v1.PingResponse.reply:type_name -> spate.engine.v1.EchoReply
+	87,  // 100: spate.engine.v1.PingResponse.no_reply:type_name -> spate.engine.v1.NoReply
+	88,  // 101: spate.engine.v1.PingResponse.error:type_name -> spate.engine.v1.IcmpError
+	6,   // 102: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	29,  // 103: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	32,  // 104: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	22,  // 105: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
+	35,  // 106: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	37,  // 107: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	39,  // 108: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	41,  // 109: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	43,  // 110: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	45,  // 111: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	80,  // 112: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	83,  // 113: spate.engine.v1.Engine.Ping:input_type -> spate.engine.v1.PingRequest
+	78,  // 114: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	73,  // 115: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
+	24,  // 116: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
+	27,  // 117: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
+	52,  // 118: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	49,  // 119: spate.engine.v1.Observer.ListClients:input_type -> spate.engine.v1.ListClientsRequest
+	7,   // 120: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	31,  // 121: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	33,  // 122: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	23,  // 123: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
+	36,  // 124: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	38,  // 125: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	40,  // 126: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	42,  // 127: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	44,  // 128: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	46,  // 129: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	81,  // 130: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	84,  // 131: spate.engine.v1.Engine.Ping:output_type -> spate.engine.v1.PingResponse
+	79,  // 132: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	74,  // 133: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
+	25,  // 134: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
+	28,  // 135: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
+	53,  // 136: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	50,  // 137: spate.engine.v1.Observer.ListClients:output_type -> spate.engine.v1.ListClientsResponse
+	120, // [120:138] is the sub-list for method output_type
+	102, // [102:120] is the sub-list for method input_type
+	102, // [102:102] is the sub-list for extension type_name
+	102, // [102:102] is the sub-list for extension extendee
+	0,   // [0:102] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -7734,6 +7865,7 @@ func file_spate_engine_v1_engine_proto_init() {
 	if File_spate_engine_v1_engine_proto != nil {
 		return
 	}
+	file_spate_engine_v1_clients_proto_init()
 	file_spate_engine_v1_plan_proto_init()
 	file_spate_engine_v1_rate_proto_init()
 	file_spate_engine_v1_engine_proto_msgTypes[6].OneofWrappers = []any{
@@ -7767,7 +7899,7 @@ func file_spate_engine_v1_engine_proto_init() {
 		(*UpdateRequest_Enabled)(nil),
 		(*UpdateRequest_FlowsPerSecond)(nil),
 	}
-	file_spate_engine_v1_engine_proto_msgTypes[76].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[78].OneofWrappers = []any{
 		(*PingResponse_Started)(nil),
 		(*PingResponse_Reply)(nil),
 		(*PingResponse_NoReply)(nil),
@@ -7779,7 +7911,7 @@ func file_spate_engine_v1_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   81,
+			NumMessages:   83,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

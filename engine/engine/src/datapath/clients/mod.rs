@@ -7,6 +7,7 @@ mod port;
 
 use std::{
     fmt,
+    ops::Range,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -204,17 +205,22 @@ impl Clients {
         port.map_or(0, |port| lock(&port).frames_lost())
     }
 
-    /// Clients in full that `keep` chooses, in the order of their numbers, at most `max`.
-    pub fn list(&self, max: usize, keep: impl Fn(&Details) -> bool) -> Vec<Details> {
+    /// Clients in full, by their indices, which are below `count`; no frame is handled meanwhile.
+    pub fn details(&self, indices: Range<u32>) -> Vec<Details> {
         let now_ns = self.shared.clock.mono_ns();
-        self.chunks(max, |group, indices, found| {
-            found.extend(indices.map(|index| group.details(index, now_ns)).filter(&keep));
-        })
+        let details = |group: &spate_clients::Group| indices.map(|index| group.details(index, now_ns)).collect();
+        self.with_group(details).unwrap_or_default()
+    }
+
+    /// All clients in full, in the order of their numbers.
+    pub fn list(&self) -> Vec<Details> {
+        let now_ns = self.shared.clock.mono_ns();
+        self.chunks(|group, indices, found| found.extend(indices.map(|index| group.details(index, now_ns))))
     }
 
     /// The IPv4 addresses that packets can be sent from.
     pub fn sources4(&self) -> Vec<Source> {
-        self.chunks(usize::MAX, |group, indices, found| found.extend(indices.filter_map(|index| group.source4(index))))
+        self.chunks(|group, indices, found| found.extend(indices.filter_map(|index| group.source4(index))))
     }
 
     /// Changes whenever a client gets or loses an address, or learns a next hop.
@@ -223,20 +229,15 @@ impl Clients {
     }
 
     /// Goes through all clients, without keeping their thread from its frames for long.
-    fn chunks<T>(
-        &self,
-        max: usize,
-        mut take: impl FnMut(&spate_clients::Group, std::ops::Range<u32>, &mut Vec<T>),
-    ) -> Vec<T> {
+    fn chunks<T>(&self, mut take: impl FnMut(&spate_clients::Group, Range<u32>, &mut Vec<T>)) -> Vec<T> {
         let (mut found, mut from) = (Vec::new(), 0);
-        while from < self.count && found.len() < max {
+        while from < self.count {
             let to = from.saturating_add(CHUNK).min(self.count);
             if self.with_group(|group| take(group, from..to, &mut found)).is_none() {
                 break;
             }
             from = to;
         }
-        found.truncate(max);
         found
     }
 
