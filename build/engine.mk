@@ -28,7 +28,7 @@ $(engine_lanes): engine-test-%:
 	@cd engine && LANE=$* MAKEFLAGS= cargo test --locked --workspace --quiet $(if $(filter others,$*),,--test datapath)
 
 # Crates without devices: their tests run concurrently, without root.
-engine_pure := $(addprefix --package spate-,net stateless stateful stats neighbour filter replay records routing)
+engine_pure := $(addprefix --package spate-,net stateless stateful stats neighbour clients filter replay records routing)
 engine-check: engine-style
 	@cd engine && cargo test --locked --quiet $(engine_pure)
 

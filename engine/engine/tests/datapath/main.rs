@@ -5,6 +5,7 @@
 mod answers;
 mod bond;
 mod by_tag;
+mod clients;
 mod disturbed;
 mod foreign;
 mod gre;

@@ -791,6 +791,7 @@ var Engine_ServiceDesc = grpc.ServiceDesc{
 
 const (
 	Observer_WatchRecords_FullMethodName = "/spate.engine.v1.Observer/WatchRecords"
+	Observer_ListClients_FullMethodName  = "/spate.engine.v1.Observer/ListClients"
 )
 
 // ObserverClient is the client API for Observer service.
@@ -803,6 +804,9 @@ type ObserverClient interface {
 	// Records of connections as they end, from now until the run has ended. FAILED_PRECONDITION if the plan asks for none
 	// (Stateful.records) or the run has ended already, RESOURCE_EXHAUSTED if as many callers watch as may.
 	WatchRecords(ctx context.Context, in *WatchRecordsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRecordsResponse], error)
+	// The emulated clients of a run, as they are while they are listed, in the order of groups and numbers. FAILED_PRECONDITION if the plan has
+	// none or the run was removed, RESOURCE_EXHAUSTED if as many callers list or watch as may.
+	ListClients(ctx context.Context, in *ListClientsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListClientsResponse], error)
 }
 
 type observerClient struct {
@@ -832,6 +836,25 @@ func (c *observerClient) WatchRecords(ctx context.Context, in *WatchRecordsReque
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Observer_WatchRecordsClient = grpc.ServerStreamingClient[WatchRecordsResponse]
 
+func (c *observerClient) ListClients(ctx context.Context, in *ListClientsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListClientsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Observer_ServiceDesc.Streams[1], Observer_ListClients_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ListClientsRequest, ListClientsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Observer_ListClientsClient = grpc.ServerStreamingClient[ListClientsResponse]
+
 // ObserverServer is the server API for Observer service.
 // All implementations must embed UnimplementedObserverServer
 // for forward compatibility.
@@ -842,6 +865,9 @@ type ObserverServer interface {
 	// Records of connections as they end, from now until the run has ended. FAILED_PRECONDITION if the plan asks for none
 	// (Stateful.records) or the run has ended already, RESOURCE_EXHAUSTED if as many callers watch as may.
 	WatchRecords(*WatchRecordsRequest, grpc.ServerStreamingServer[WatchRecordsResponse]) error
+	// The emulated clients of a run, as they are while they are listed, in the order of groups and numbers. FAILED_PRECONDITION if the plan has
+	// none or the run was removed, RESOURCE_EXHAUSTED if as many callers list or watch as may.
+	ListClients(*ListClientsRequest, grpc.ServerStreamingServer[ListClientsResponse]) error
 	mustEmbedUnimplementedObserverServer()
 }
 
@@ -854,6 +880,9 @@ type UnimplementedObserverServer struct{}
 
 func (UnimplementedObserverServer) WatchRecords(*WatchRecordsRequest, grpc.ServerStreamingServer[WatchRecordsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchRecords not implemented")
+}
+func (UnimplementedObserverServer) ListClients(*ListClientsRequest, grpc.ServerStreamingServer[ListClientsResponse]) error {
+	return status.Error(codes.Unimplemented, "method ListClients not implemented")
 }
 func (UnimplementedObserverServer) mustEmbedUnimplementedObserverServer() {}
 func (UnimplementedObserverServer) testEmbeddedByValue()                  {}
@@ -887,6 +916,17 @@ func _Observer_WatchRecords_Handler(srv interface{}, stream grpc.ServerStream) e
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Observer_WatchRecordsServer = grpc.ServerStreamingServer[WatchRecordsResponse]
 
+func _Observer_ListClients_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ListClientsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ObserverServer).ListClients(m, &grpc.GenericServerStream[ListClientsRequest, ListClientsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Observer_ListClientsServer = grpc.ServerStreamingServer[ListClientsResponse]
+
 // Observer_ServiceDesc is the grpc.ServiceDesc for Observer service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -898,6 +938,11 @@ var Observer_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchRecords",
 			Handler:       _Observer_WatchRecords_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ListClients",
+			Handler:       _Observer_ListClients_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -274,7 +274,9 @@ type Plan struct {
 	// Present: the run stands until StartTrial starts one trial after the other; Start is refused.
 	Trials *Trials `protobuf:"bytes,22,opt,name=trials,proto3" json:"trials,omitempty"`
 	// Label `run` of the run's metrics; run_id where it is empty. At most 128 characters.
-	Run           string `protobuf:"bytes,21,opt,name=run,proto3" json:"run,omitempty"`
+	Run string `protobuf:"bytes,21,opt,name=run,proto3" json:"run,omitempty"`
+	// Emulated clients of access networks.
+	Clients       []*ClientGroup `protobuf:"bytes,23,rep,name=clients,proto3" json:"clients,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -419,6 +421,13 @@ func (x *Plan) GetRun() string {
 		return x.Run
 	}
 	return ""
+}
+
+func (x *Plan) GetClients() []*ClientGroup {
+	if x != nil {
+		return x.Clients
+	}
+	return nil
 }
 
 // A run of trials.
@@ -2801,7 +2810,7 @@ var File_spate_engine_v1_plan_proto protoreflect.FileDescriptor
 
 const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x1aspate/engine/v1/plan.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\x1a\x1espate/engine/v1/stateful.proto\"\xe8\x04\n" +
+	"\x1aspate/engine/v1/plan.proto\x12\x0fspate.engine.v1\x1a\x1dspate/engine/v1/clients.proto\x1a\x1aspate/engine/v1/rate.proto\x1a\x1espate/engine/v1/stateful.proto\"\xa0\x05\n" +
 	"\x04Plan\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x18\n" +
 	"\aprofile\x18\x02 \x01(\tR\aprofile\x12\x1c\n" +
@@ -2821,7 +2830,8 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\bstateful\x18\r \x01(\v2\x19.spate.engine.v1.StatefulR\bstateful\x12\x12\n" +
 	"\x04data\x18\x14 \x03(\fR\x04data\x12/\n" +
 	"\x06trials\x18\x16 \x01(\v2\x17.spate.engine.v1.TrialsR\x06trials\x12\x10\n" +
-	"\x03run\x18\x15 \x01(\tR\x03run\".\n" +
+	"\x03run\x18\x15 \x01(\tR\x03run\x126\n" +
+	"\aclients\x18\x17 \x03(\v2\x1c.spate.engine.v1.ClientGroupR\aclients\".\n" +
 	"\x06Trials\x12$\n" +
 	"\x0esecond_run_tag\x18\x01 \x01(\rR\fsecondRunTag\"3\n" +
 	"\x05Share\x12\x14\n" +
@@ -3062,10 +3072,11 @@ var file_spate_engine_v1_plan_proto_goTypes = []any{
 	(*PortRange)(nil),    // 33: spate.engine.v1.PortRange
 	(*Receiver)(nil),     // 34: spate.engine.v1.Receiver
 	(*Stateful)(nil),     // 35: spate.engine.v1.Stateful
-	(*Ratio)(nil),        // 36: spate.engine.v1.Ratio
-	(*Engines)(nil),      // 37: spate.engine.v1.Engines
-	(*Rate)(nil),         // 38: spate.engine.v1.Rate
-	(*DataRef)(nil),      // 39: spate.engine.v1.DataRef
+	(*ClientGroup)(nil),  // 36: spate.engine.v1.ClientGroup
+	(*Ratio)(nil),        // 37: spate.engine.v1.Ratio
+	(*Engines)(nil),      // 38: spate.engine.v1.Engines
+	(*Rate)(nil),         // 39: spate.engine.v1.Rate
+	(*DataRef)(nil),      // 40: spate.engine.v1.DataRef
 }
 var file_spate_engine_v1_plan_proto_depIdxs = []int32{
 	7,  // 0: spate.engine.v1.Plan.timing:type_name -> spate.engine.v1.Timing
@@ -3075,45 +3086,46 @@ var file_spate_engine_v1_plan_proto_depIdxs = []int32{
 	34, // 4: spate.engine.v1.Plan.receivers:type_name -> spate.engine.v1.Receiver
 	35, // 5: spate.engine.v1.Plan.stateful:type_name -> spate.engine.v1.Stateful
 	5,  // 6: spate.engine.v1.Plan.trials:type_name -> spate.engine.v1.Trials
-	8,  // 7: spate.engine.v1.Timing.stages:type_name -> spate.engine.v1.Stage
-	36, // 8: spate.engine.v1.Stage.rate_factor:type_name -> spate.engine.v1.Ratio
-	11, // 9: spate.engine.v1.Stream.packet:type_name -> spate.engine.v1.Packet
-	23, // 10: spate.engine.v1.Stream.continuous:type_name -> spate.engine.v1.Continuous
-	24, // 11: spate.engine.v1.Stream.bursts:type_name -> spate.engine.v1.Bursts
-	25, // 12: spate.engine.v1.Stream.replay:type_name -> spate.engine.v1.Replay
-	27, // 13: spate.engine.v1.Stream.measure:type_name -> spate.engine.v1.Measure
-	17, // 14: spate.engine.v1.Stream.program:type_name -> spate.engine.v1.FieldProgram
-	10, // 15: spate.engine.v1.Stream.next:type_name -> spate.engine.v1.Next
-	37, // 16: spate.engine.v1.Stream.engines:type_name -> spate.engine.v1.Engines
-	16, // 17: spate.engine.v1.Packet.checksums:type_name -> spate.engine.v1.Checksum
-	12, // 18: spate.engine.v1.Packet.lengths:type_name -> spate.engine.v1.Length
-	13, // 19: spate.engine.v1.Packet.sizes:type_name -> spate.engine.v1.Sizes
-	14, // 20: spate.engine.v1.Sizes.list:type_name -> spate.engine.v1.SizeList
-	15, // 21: spate.engine.v1.SizeList.sizes:type_name -> spate.engine.v1.WeightedSize
-	0,  // 22: spate.engine.v1.Checksum.kind:type_name -> spate.engine.v1.ChecksumKind
-	18, // 23: spate.engine.v1.FieldProgram.variables:type_name -> spate.engine.v1.Variable
-	22, // 24: spate.engine.v1.FieldProgram.writes:type_name -> spate.engine.v1.Write
-	19, // 25: spate.engine.v1.Variable.counter:type_name -> spate.engine.v1.Counter
-	20, // 26: spate.engine.v1.Variable.random:type_name -> spate.engine.v1.Random
-	21, // 27: spate.engine.v1.Variable.list:type_name -> spate.engine.v1.List
-	1,  // 28: spate.engine.v1.List.order:type_name -> spate.engine.v1.ListOrder
-	38, // 29: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
-	38, // 30: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
-	39, // 31: spate.engine.v1.Replay.data:type_name -> spate.engine.v1.DataRef
-	36, // 32: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
-	26, // 33: spate.engine.v1.Replay.half:type_name -> spate.engine.v1.Half
-	2,  // 34: spate.engine.v1.Half.by:type_name -> spate.engine.v1.SplitBy
-	30, // 35: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
-	28, // 36: spate.engine.v1.Measure.by_tag:type_name -> spate.engine.v1.ByTag
-	29, // 37: spate.engine.v1.ByTag.ranges:type_name -> spate.engine.v1.TagRange
-	3,  // 38: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
-	32, // 39: spate.engine.v1.Reflector.allowed_addresses:type_name -> spate.engine.v1.AddressRange
-	33, // 40: spate.engine.v1.Reflector.allowed_ports:type_name -> spate.engine.v1.PortRange
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	36, // 7: spate.engine.v1.Plan.clients:type_name -> spate.engine.v1.ClientGroup
+	8,  // 8: spate.engine.v1.Timing.stages:type_name -> spate.engine.v1.Stage
+	37, // 9: spate.engine.v1.Stage.rate_factor:type_name -> spate.engine.v1.Ratio
+	11, // 10: spate.engine.v1.Stream.packet:type_name -> spate.engine.v1.Packet
+	23, // 11: spate.engine.v1.Stream.continuous:type_name -> spate.engine.v1.Continuous
+	24, // 12: spate.engine.v1.Stream.bursts:type_name -> spate.engine.v1.Bursts
+	25, // 13: spate.engine.v1.Stream.replay:type_name -> spate.engine.v1.Replay
+	27, // 14: spate.engine.v1.Stream.measure:type_name -> spate.engine.v1.Measure
+	17, // 15: spate.engine.v1.Stream.program:type_name -> spate.engine.v1.FieldProgram
+	10, // 16: spate.engine.v1.Stream.next:type_name -> spate.engine.v1.Next
+	38, // 17: spate.engine.v1.Stream.engines:type_name -> spate.engine.v1.Engines
+	16, // 18: spate.engine.v1.Packet.checksums:type_name -> spate.engine.v1.Checksum
+	12, // 19: spate.engine.v1.Packet.lengths:type_name -> spate.engine.v1.Length
+	13, // 20: spate.engine.v1.Packet.sizes:type_name -> spate.engine.v1.Sizes
+	14, // 21: spate.engine.v1.Sizes.list:type_name -> spate.engine.v1.SizeList
+	15, // 22: spate.engine.v1.SizeList.sizes:type_name -> spate.engine.v1.WeightedSize
+	0,  // 23: spate.engine.v1.Checksum.kind:type_name -> spate.engine.v1.ChecksumKind
+	18, // 24: spate.engine.v1.FieldProgram.variables:type_name -> spate.engine.v1.Variable
+	22, // 25: spate.engine.v1.FieldProgram.writes:type_name -> spate.engine.v1.Write
+	19, // 26: spate.engine.v1.Variable.counter:type_name -> spate.engine.v1.Counter
+	20, // 27: spate.engine.v1.Variable.random:type_name -> spate.engine.v1.Random
+	21, // 28: spate.engine.v1.Variable.list:type_name -> spate.engine.v1.List
+	1,  // 29: spate.engine.v1.List.order:type_name -> spate.engine.v1.ListOrder
+	39, // 30: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
+	39, // 31: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
+	40, // 32: spate.engine.v1.Replay.data:type_name -> spate.engine.v1.DataRef
+	37, // 33: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
+	26, // 34: spate.engine.v1.Replay.half:type_name -> spate.engine.v1.Half
+	2,  // 35: spate.engine.v1.Half.by:type_name -> spate.engine.v1.SplitBy
+	30, // 36: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
+	28, // 37: spate.engine.v1.Measure.by_tag:type_name -> spate.engine.v1.ByTag
+	29, // 38: spate.engine.v1.ByTag.ranges:type_name -> spate.engine.v1.TagRange
+	3,  // 39: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
+	32, // 40: spate.engine.v1.Reflector.allowed_addresses:type_name -> spate.engine.v1.AddressRange
+	33, // 41: spate.engine.v1.Reflector.allowed_ports:type_name -> spate.engine.v1.PortRange
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_plan_proto_init() }
@@ -3121,6 +3133,7 @@ func file_spate_engine_v1_plan_proto_init() {
 	if File_spate_engine_v1_plan_proto != nil {
 		return
 	}
+	file_spate_engine_v1_clients_proto_init()
 	file_spate_engine_v1_rate_proto_init()
 	file_spate_engine_v1_stateful_proto_init()
 	file_spate_engine_v1_plan_proto_msgTypes[5].OneofWrappers = []any{

@@ -41,7 +41,9 @@ pub(super) use flow_handoff::{HandoffShare, between};
 pub(super) use flows::{Emulated, Pools};
 pub(super) use hook::Hook;
 pub(super) use idle::{Idle, Waker};
-pub(super) use sinks::{DelayIndex, Marks, Owner, RunForeign, RunReceive, RunReceiver, SlowPathCopy, StreamReceive};
+pub(super) use sinks::{
+    ClientCopy, DelayIndex, Marks, Owner, RunForeign, RunReceive, RunReceiver, SlowPathCopy, StreamReceive,
+};
 pub(super) use sources::{Inject, NewStreams, PortRun, Replay, ReplayParts, ReplayTape, SendStream, TapeEnd, speed_of};
 pub(super) use stream_handoff::{StreamHandoff, between_workers};
 pub use taps::Direction;
