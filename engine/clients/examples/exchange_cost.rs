@@ -47,7 +47,7 @@ fn clients(group: &mut Group, frame: Option<&[u8]>, now_ns: u64, out: &mut Frame
 }
 
 /// Turns a client's frame into the answer to it; false: there is none.
-fn answer(frame: &mut Vec<u8>) -> bool {
+fn answer(frame: &mut [u8]) -> bool {
     let (from, number) = (frame[6..12].to_vec(), u32::from_be_bytes([frame[8], frame[9], frame[10], frame[11]]));
     frame[..6].copy_from_slice(&from);
     frame[6..12].copy_from_slice(&SERVER_MAC);
