@@ -129,7 +129,7 @@ impl Stack {
         protocol: Protocol,
         first_bytes: Option<&[u8]>,
     ) -> Option<usize> {
-        let (pools, templates) = (&self.scenario.pools, &self.scenario.templates);
+        let (pools, templates) = (&self.pools, &self.scenario.templates);
         let mut serving = self.found.servers(pools, port, protocol, tuple);
         let knows = |template: &crate::Template, bytes: &[u8]| {
             template.first_bytes().iter().all(|(offset, wanted)| {
@@ -152,6 +152,6 @@ impl Stack {
 
     /// Whether an address of the scenario is on a port, and of which template's side.
     pub(super) fn owner(&self, port: usize, address: Address) -> Option<SideIndex> {
-        self.found.owner(&self.scenario.pools, port, address)
+        self.found.owner(&self.pools, port, address)
     }
 }

@@ -2,7 +2,7 @@
 //! Sending: answers to segments of no open flow first, then flows in turn.
 use spate_net::ethernet::macs;
 
-use super::Stack;
+use super::{Stack, leased::LeasedClient};
 use crate::{
     Address,
     counters::Count,
@@ -127,7 +127,11 @@ impl Stack {
                 Endpoints::V4 { source, .. } => Address::v4(source),
                 Endpoints::V6 { source, .. } => source,
             };
-            if let Some(own) = self.found.own_mac(&self.scenario.pools, flow.template(), client) {
+            let own = match self.leased.get(index as usize) {
+                Some(&LeasedClient { pool, offset }) if pool != NONE => self.pools[pool as usize].mac(offset.into()),
+                _ => self.found.own_mac(&self.pools, flow.template(), client),
+            };
+            if let Some(own) = own {
                 source = own;
             }
         }
