@@ -32,10 +32,11 @@ const FAILED: [&str; 8] = [
 ];
 
 /// Counters of what the engine had no room for, with what each says.
-const NO_ROOM: [(&str, &str); 5] = [
+const NO_ROOM: [(&str, &str); 6] = [
     ("flows_not_started", "connections did not start before the end"),
     ("flows_exhausted", "connections found the flow table full; raise stateful.most_flows, or lower the rate"),
     ("ports_exhausted", "connections found no free port; give the template more clients or servers, or lower the rate"),
+    ("flows_without_client", "connections found no client with an address; start when more of them are bound"),
     ("recovery_exhausted", "times there was no memory for the state of a loss; lower the rate"),
     ("backlog_exhausted", "times there was no memory to queue a payload; lower the rate"),
 ];
@@ -462,7 +463,7 @@ fn flow_problems(sides: &[TemplateStats]) -> Vec<String> {
         let of_both = side.side() == Side::Server
             && sides.iter().any(|s| s.template == side.template && s.side() == Side::Client);
         due += if of_both { 0 } else { measured(side, started) };
-        due += ["flows_not_started", "flows_exhausted", "ports_exhausted"]
+        due += ["flows_not_started", "flows_exhausted", "ports_exhausted", "flows_without_client"]
             .map(|name| measured(side, name))
             .iter()
             .sum::<u64>();

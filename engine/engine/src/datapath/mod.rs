@@ -26,13 +26,14 @@ use std::{
 };
 
 pub use capture::{Capture, CaptureSpec, Captured};
-pub use clients::{AtEnd, ClientSpec, Clients, ClientsError};
+pub use clients::{AtEnd, ClientSpec, Clients, ClientsError, GroupView};
 pub use clock::{Clock, ClockError};
 pub use config::*;
 pub use limit::{LimitUnit, MaxRate};
 pub use open::WORKER_THREAD;
 pub use run::{
     Run,
+    leased::LeasedPool,
     outage::Outage,
     rates::{Rates, StreamRate},
     readings::Received,

@@ -90,8 +90,9 @@ impl Engine {
             run.update_templates(&paused, FlowChange::Paused(true), 0).map_err(|e| refused_change(&e, "paused"))?;
         }
         if clients.is_empty() {
-            clients = clients::start(&self.datapath, client_groups).inspect_err(|_| run.remove())?;
+            clients = clients::start(&self.datapath, &plan, client_groups).inspect_err(|_| run.remove())?;
         }
+        run.set_leased(clients::pools(&plan, &clients));
         let held = Arc::new(Held {
             run,
             name: fit::run_name(&plan).to_owned(),

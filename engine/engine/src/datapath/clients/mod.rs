@@ -105,17 +105,29 @@ struct Shared {
 
 /// A group of emulated clients of a port: they leave when it is dropped.
 pub struct Clients {
-    shared: Arc<Shared>,
     name: String,
+    counters: Arc<Counters>,
+    group: GroupView,
+}
+
+/// What emulated clients have. When they leave they have nothing any more.
+#[derive(Clone)]
+pub struct GroupView {
+    shared: Arc<Shared>,
     port: PortIndex,
     id: u64,
     count: u32,
-    counters: Arc<Counters>,
 }
 
 impl fmt::Debug for Clients {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} clients {:?} on port {}", self.count, self.name, self.port.0)
+        write!(f, "{} clients {:?} on port {}", self.group.count, self.name, self.group.port.0)
+    }
+}
+
+impl fmt::Debug for GroupView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "group {} of {} clients on port {}", self.id, self.count, self.port.0)
     }
 }
 
@@ -141,8 +153,8 @@ impl ClientHost {
         let (id, count) = (self.shared.group.fetch_add(1, Ordering::Relaxed) + 1, config.count);
         let counters =
             lock(&port).add((id, &name), config, at_end, self.shared.clock.mono_ns(), &self.shared.workers)?;
-        let shared = Arc::clone(&self.shared);
-        let clients = Clients { shared, name, port: PortIndex(index), id, count, counters };
+        let group = GroupView { shared: Arc::clone(&self.shared), port: PortIndex(index), id, count };
+        let clients = Clients { name, counters, group };
         self.start()?;
         self.shared.waker.wake();
         Ok(clients)
@@ -186,12 +198,17 @@ impl Clients {
 
     /// The port they are on.
     pub fn port(&self) -> PortIndex {
-        self.port
+        self.group.port
     }
 
     /// How many there are.
     pub fn count(&self) -> u32 {
-        self.count
+        self.group.count
+    }
+
+    /// What they have, also later.
+    pub fn group(&self) -> GroupView {
+        self.group.clone()
     }
 
     /// What is counted of them.
@@ -201,21 +218,28 @@ impl Clients {
 
     /// Frames for clients of the port that were lost because their thread was behind.
     pub fn frames_lost(&self) -> u64 {
-        let port = lock(&self.shared.ports)[self.port.0].clone();
+        let port = lock(&self.group.shared.ports)[self.group.port.0].clone();
         port.map_or(0, |port| lock(&port).frames_lost())
     }
 
     /// Clients in full, by their indices, which are below `count`; no frame is handled meanwhile.
     pub fn details(&self, indices: Range<u32>) -> Vec<Details> {
-        let now_ns = self.shared.clock.mono_ns();
+        let now_ns = self.group.shared.clock.mono_ns();
         let details = |group: &spate_clients::Group| indices.map(|index| group.details(index, now_ns)).collect();
-        self.with_group(details).unwrap_or_default()
+        self.group.with(details).unwrap_or_default()
     }
 
     /// All clients in full, in the order of their numbers.
     pub fn list(&self) -> Vec<Details> {
-        let now_ns = self.shared.clock.mono_ns();
-        self.chunks(|group, indices, found| found.extend(indices.map(|index| group.details(index, now_ns))))
+        let now_ns = self.group.shared.clock.mono_ns();
+        self.group.chunks(|group, indices, found| found.extend(indices.map(|index| group.details(index, now_ns))))
+    }
+}
+
+impl GroupView {
+    /// How many clients there are.
+    pub fn count(&self) -> u32 {
+        self.count
     }
 
     /// The IPv4 addresses that packets can be sent from.
@@ -223,9 +247,14 @@ impl Clients {
         self.chunks(|group, indices, found| found.extend(indices.filter_map(|index| group.source4(index))))
     }
 
+    /// The IPv6 addresses that packets can be sent from.
+    pub fn sources6(&self) -> Vec<Source> {
+        self.chunks(|group, indices, found| found.extend(indices.filter_map(|index| group.source6(index))))
+    }
+
     /// Changes whenever a client gets or loses an address, or learns a next hop.
     pub fn generation(&self) -> u64 {
-        self.with_group(|group| group.generation()).unwrap_or(0)
+        self.with(|group| group.generation()).unwrap_or(0)
     }
 
     /// Goes through all clients, without keeping their thread from its frames for long.
@@ -233,7 +262,7 @@ impl Clients {
         let (mut found, mut from) = (Vec::new(), 0);
         while from < self.count {
             let to = from.saturating_add(CHUNK).min(self.count);
-            if self.with_group(|group| take(group, from..to, &mut found)).is_none() {
+            if self.with(|group| take(group, from..to, &mut found)).is_none() {
                 break;
             }
             from = to;
@@ -241,7 +270,7 @@ impl Clients {
         found
     }
 
-    fn with_group<T>(&self, look: impl FnOnce(&spate_clients::Group) -> T) -> Option<T> {
+    fn with<T>(&self, look: impl FnOnce(&spate_clients::Group) -> T) -> Option<T> {
         let port = lock(&self.shared.ports)[self.port.0].clone()?;
         let port = lock(&port);
         port.group(self.id).map(look)
@@ -250,9 +279,10 @@ impl Clients {
 
 impl Drop for Clients {
     fn drop(&mut self) {
-        let Some(port) = lock(&self.shared.ports)[self.port.0].clone() else { return };
-        lock(&port).leave(self.id, self.shared.clock.mono_ns(), &self.shared.workers);
-        self.shared.waker.wake();
+        let GroupView { shared, port, id, .. } = &self.group;
+        let Some(port) = lock(&shared.ports)[port.0].clone() else { return };
+        lock(&port).leave(*id, shared.clock.mono_ns(), &shared.workers);
+        shared.waker.wake();
     }
 }
 

@@ -7,7 +7,7 @@ use spate_stateless::Rate;
 
 use super::{
     Device, Dpdk, WorkerRun,
-    change::{FlowRate, NewNextHops, RateChange, SpeedChange},
+    change::{FlowRate, NewLeasedAddresses, NewNextHops, RateChange, SpeedChange},
     hook::Hook,
     sources::NewStreams,
 };
@@ -31,6 +31,8 @@ pub(in crate::datapath) enum Command<D: Device = Dpdk> {
     Speed(usize, SpeedChange),
     /// Changes next hops of flows.
     NextHops(usize, Box<NewNextHops>),
+    /// Changes leased addresses of clients of flows.
+    LeasedAddresses(usize, Box<NewLeasedAddresses>),
     /// Changes the rate of new flows of the run's templates.
     FlowRate(usize, FlowRate),
     /// Resets the statistics of a receiver of the run.
@@ -59,6 +61,7 @@ pub(in crate::datapath) enum Reclaim<D: Device = Dpdk> {
     Rates(#[allow(dead_code, reason = "only ever dropped")] Arc<[(usize, Option<Rate>)]>),
     Streams(#[allow(dead_code, reason = "only ever dropped")] Box<NewStreams<D>>),
     NextHops(#[allow(dead_code, reason = "only ever dropped")] Box<NewNextHops>),
+    LeasedAddresses(#[allow(dead_code, reason = "only ever dropped")] Box<NewLeasedAddresses>),
     FlowSchedule(#[allow(dead_code, reason = "only ever dropped")] Box<FlowSchedule>),
     Hook(#[allow(dead_code, reason = "only ever dropped")] Hook<D>),
     Budget(#[allow(dead_code, reason = "only ever dropped")] Arc<Budget>),

@@ -33,7 +33,7 @@ use rtrb::{Consumer, Producer};
 
 pub(super) use by_tag::{ByTag, Tagged};
 pub use change::MAX_RUNS;
-pub(super) use change::{FlowRate, NewNextHops, RateChange, SpeedChange};
+pub(super) use change::{FlowRate, NewLeasedAddresses, NewNextHops, RateChange, SpeedChange};
 pub(super) use command::{Command, QUEUE, Reclaim};
 pub(super) use device::{Device, Time};
 pub(super) use dpdk::Dpdk;
@@ -245,6 +245,12 @@ impl<D: Device> Worker<D> {
                     }
                     let _ = self.reclaim.push(Reclaim::NextHops(new));
                 }
+                Command::LeasedAddresses(slot, mut new) => {
+                    if let Some(emulated) = self.runs[slot].as_mut().and_then(|run| run.emulated.as_mut()) {
+                        emulated.swap_leased(&mut new);
+                    }
+                    let _ = self.reclaim.push(Reclaim::LeasedAddresses(new));
+                }
                 Command::Attach(port, hook) => self.attach(port, hook),
                 Command::Detach(id) => self.detach(id),
                 Command::Quit => self.quit = true,
@@ -436,6 +442,7 @@ impl<D: Device> WorkerRun<D> {
             | Command::Limit(_)
             | Command::Streams(..)
             | Command::NextHops(..)
+            | Command::LeasedAddresses(..)
             | Command::Attach(..)
             | Command::Detach(_)
             | Command::Quit => {}
