@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use contract::observer_client::ObserverClient;
 use contract::{EmulatedClient, ListClientsRequest};
 use spate_clients::{Cause, Config, Count, Dhcp4, Ipv4, Rate, Retry, State};
 use spate_engine::control::runs::{Engine, Held};
@@ -22,26 +23,29 @@ use spate_neighbour::{Mac, mac_text};
 use spate_stats::Timed;
 use tokio::sync::Semaphore;
 use tokio_stream::StreamExt;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
 
 use crate::{
     kernel::{answered, run, run_inside},
+    serving,
     setup::open,
     slow::output,
 };
 
 const FIRST_MAC: Mac = [2, 0x10, 0, 0, 0, 0xf0];
-const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
+pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 const SECOND: u64 = 1_000_000_000;
 
 /// Kea on the kernel's end of the link, with a folder for what it writes.
-struct Kea {
+pub struct Kea {
     program: Child,
     folder: tempfile::TempDir,
 }
 
 impl Kea {
     /// Leases are valid for some seconds, and renewed after some.
-    fn start(valid_s: u32, renew_s: u32) -> Self {
+    pub fn start(valid_s: u32, renew_s: u32) -> Self {
         run(&["ip", "address", "replace", &format!("{GATEWAY}/16"), "dev", "sp1"]);
         let folder = tempfile::tempdir().unwrap();
         let leases = folder.path().join("leases.csv");
@@ -80,18 +84,18 @@ impl Kea {
         child
     }
 
-    fn kill(&mut self) {
+    pub fn kill(&mut self) {
         let _ = self.program.kill();
         let _ = self.program.wait();
     }
 
     /// Starts it again, with the leases it had.
-    fn start_again(&mut self) {
+    pub fn start_again(&mut self) {
         self.program = Self::spawn(&self.folder);
     }
 
     /// Addresses by MAC that are leased, as its file says: of an address, the last line counts.
-    fn leases(&self) -> BTreeMap<String, Ipv4Addr> {
+    pub fn leases(&self) -> BTreeMap<String, Ipv4Addr> {
         let text = fs::read_to_string(self.folder.path().join("leases.csv")).unwrap();
         let mut lines = text.lines();
         let names: Vec<&str> = lines.next().unwrap().split(',').collect();
@@ -119,7 +123,7 @@ fn spec(count: u32) -> ClientSpec {
     ClientSpec { name: "subs".into(), port: PortIndex(0), config, at_end: AtEnd::Release }
 }
 
-fn east() -> Datapath {
+pub fn east() -> Datapath {
     open(&[("east", PortDevice::Kernel("sp0".into()))], 1, PollMode::Auto)
 }
 
@@ -134,7 +138,7 @@ fn await_all(clients: &Clients, state: State, seconds: u64) {
 }
 
 /// Addresses by MAC, of all clients that have one.
-fn addresses(clients: &Clients) -> BTreeMap<String, Ipv4Addr> {
+pub fn addresses(clients: &Clients) -> BTreeMap<String, Ipv4Addr> {
     let all = clients.list();
     all.iter().filter_map(|client| Some((mac_text(client.mac), client.ipv4?.address))).collect()
 }
@@ -167,12 +171,12 @@ fn inside_kea() {
     // The kernel has the gateway's address: each client finds its MAC.
     let gateway = fs::read_to_string("/sys/class/net/sp1/address").unwrap();
     let deadline = Instant::now() + Duration::from_secs(10);
-    let found = || clients.sources4().iter().filter(|source| source.next_hop.is_some()).count();
+    let found = || clients.group().sources4().iter().filter(|source| source.next_hop.is_some()).count();
     while found() < COUNT as usize {
         assert!(Instant::now() < deadline, "{} of {COUNT} know where their gateway is", found());
         std::thread::sleep(Duration::from_millis(50));
     }
-    let sources = clients.sources4();
+    let sources = clients.group().sources4();
     assert!(sources.iter().all(|source| source.next_hop.map(mac_text).as_deref() == Some(gateway.trim())));
 
     let (first, last) = (&ours[&mac_text(FIRST_MAC)], &ours[&mac_text([2, 0x10, 0, 0, 2, 0xe3])]);
@@ -221,7 +225,7 @@ fn inside_restart() {
         assert!(Instant::now() < deadline, "{} leases lost", lost(&clients));
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert_eq!((lost(&clients), clients.sources4().len()), (50, 0));
+    assert_eq!((lost(&clients), clients.group().sources4().len()), (50, 0));
     await_all(&clients, State::Failed, 20);
     assert_eq!(clients.counters().failed(Cause::NoOffer), 50);
     kea.start_again();
@@ -374,6 +378,63 @@ fn inside_command() {
         assert!(Instant::now() < deadline, "{} leases were not given back", kea.leases().len());
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Clients of the run that is under way, as an observer of an engine is told.
+async fn observed(
+    observer: &mut ObserverClient<Channel>,
+    request: ListClientsRequest,
+) -> Result<Vec<EmulatedClient>, Status> {
+    let mut answers = observer.list_clients(request).await?.into_inner();
+    let mut all = Vec::new();
+    while let Some(answer) = answers.message().await? {
+        all.extend(answer.clients);
+    }
+    Ok(all)
+}
+
+#[test]
+fn observers_of_a_served_engine_are_told_each_client() {
+    run_inside("clients::inside_served", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_served() {
+    let kea = Kea::start(60, 30);
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("engine");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (_engine, mut control) = serving::Engine::serve_port(&socket, "east=kernel:sp0").await;
+        let mut observer = ObserverClient::new(serving::channel(&serving::records_beside(&socket)).await);
+        let none = observed(&mut observer, ListClientsRequest::default()).await.unwrap_err();
+        assert_eq!((none.code(), none.message()), (Code::FailedPrecondition, "no run is under way; ask again when one is"));
+        let plan = decode::plan(PLAN.into(), decode::Format::Json).unwrap();
+        serving::prepare(&mut control, &plan).await.unwrap();
+        let bound = || ListClientsRequest { states: vec!["Bound".into()], ..ListClientsRequest::default() };
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while observed(&mut observer, bound()).await.unwrap().len() < 100 {
+            assert!(Instant::now() < deadline, "{:?}", observed(&mut observer, ListClientsRequest::default()).await);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let all = observed(&mut observer, ListClientsRequest::default()).await.unwrap();
+        let address = |client: &EmulatedClient| {
+            let mac = Mac::try_from(&client.mac[..]).unwrap();
+            let address = <[u8; 4]>::try_from(&client.ipv4.as_ref().unwrap().address[..]).unwrap();
+            (mac_text(mac), Ipv4Addr::from(address))
+        };
+        assert_eq!(all.iter().map(address).collect::<BTreeMap<_, _>>(), kea.leases());
+        assert!(all.iter().map(|client| client.number).eq(0..100));
+        let few = ListClientsRequest { limit: 3, clients: "subs".into(), run_id: "first".into(), ..bound() };
+        assert_eq!(observed(&mut observer, few).await.unwrap(), all[..3]);
+        let failed = ListClientsRequest { states: vec!["Failed".into()], ..ListClientsRequest::default() };
+        assert_eq!(observed(&mut observer, failed).await.unwrap(), []);
+        let others = ListClientsRequest { clients: "others".into(), ..ListClientsRequest::default() };
+        assert_eq!(observed(&mut observer, others).await.unwrap_err().code(), Code::InvalidArgument);
+        let absent = ListClientsRequest { run_id: "absent".into(), ..ListClientsRequest::default() };
+        assert_eq!(observed(&mut observer, absent).await.unwrap_err().code(), Code::NotFound);
+    });
 }
 
 #[test]
