@@ -275,6 +275,11 @@ const (
 	// ReasonSetupTimedOut: invalid, since a session of the run's ports was not up within `spec.setupTimeout`; the message has which and why.
 	// Remedy: as for RoutingNotReady; raise `spec.setupTimeout` if the neighbor takes longer.
 	ReasonSetupTimedOut = "SetupTimedOut"
+	// ReasonRoutingFailed: invalid, since BIRD ended in a pod while the run used its sessions: all of them fell, which was not the device's
+	// doing. A session that falls by itself is counted (docs/routing.md#runs).
+	// Remedy: `kubectl spate logs GENERATOR --container routing` has what BIRD logged last; if it was out of memory, raise
+	// `spec.routing.memory` of the generator. Then run it again.
+	ReasonRoutingFailed = "RoutingFailed"
 	// ReasonStartFailed: invalid, since the engines could not be started at one instant.
 	// Remedy: run it again. If the message names clocks, synchronise those of the nodes (docs/clocks.md); if it names an engine, see
 	// `kubectl spate logs RUN`.

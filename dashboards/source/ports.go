@@ -14,10 +14,13 @@ func ports() *dashboard.DashboardBuilder {
 		legend = "{{pod}} {{port}}"
 		worker = "{{pod}} worker {{worker}}"
 
+		bySession = byPort + ", session, protocol"
+		session   = legend + " {{session}} ({{protocol}})"
+
 		byWorker = "namespace, generator, pod, worker, cpu"
 	)
 	busy := rate(byWorker, "spate_worker_busy_seconds_total", ofPods)
-	d := annotated(page("spate-ports", "Ports and workers of engines: rates, line rate, losses, queues, load."), `generator_namespace=~"$generator_namespace",`+ofGenerators).
+	d := annotated(page("spate-ports", "Ports and workers of engines: rates, line rate, losses, sessions of routing protocols, queues, load."), `generator_namespace=~"$generator_namespace",`+ofGenerators).
 		WithVariable(variable("generator_namespace", "Namespace of generators", "spate_port_link_up", "namespace", true)).
 		WithVariable(variable("generator", "Generator", `spate_port_link_up{namespace=~"$generator_namespace"}`, "generator", true)).
 		WithVariable(variable("pod", "Pod", "spate_port_link_up{"+inPods+"}", "pod", true)).
@@ -75,6 +78,26 @@ func ports() *dashboard.DashboardBuilder {
 			"Times that a neighbor of the port had another MAC address than before, since the engine started.",
 			"short", 8,
 			query{total(byPort, "spate_port_neighbor_moves_total", of), legend}))
+
+	// Of ports with routing.
+	d.WithRow(row("Sessions of routing protocols")).
+		WithPanel(rows("Sessions", "BGP is established, OSPF has a full adjacency, RIP has heard a neighbor, BFD is up; and what was counted since the engine started.", 24,
+			[]column{
+				{"namespace", "namespace", ""}, {"generator", "generator", ""}, {"pod", "pod", ""}, {"port", "port", ""}, {"session", "session", ""}, {"protocol", "protocol", ""},
+				{"Value #A", "up", "bool_yes_no"}, {"Value #B", "flaps", "short"}, {"Value #C", "routes received", "short"}, {"Value #D", "routes sent", "short"},
+			},
+			query{"min by (" + bySession + ") (spate_routing_session_up{" + of + "})", ""},
+			query{total(bySession, "spate_routing_session_flaps_total", of), ""},
+			query{total(bySession, "spate_routing_routes", of+`,kind="received"`), ""},
+			query{total(bySession, "spate_routing_routes", of+`,kind="sent"`), ""})).
+		WithPanel(graph("Sessions that are up", "1 while a session is up.", "short", 12,
+			query{"min by (" + bySession + ") (spate_routing_session_up{" + of + "})", session}).Max(1)).
+		WithPanel(graph("Flaps", "Times that a session was up and then down, since the engine started.", "short", 12,
+			query{total(bySession, "spate_routing_session_flaps_total", of), session})).
+		WithPanel(graph("Routes", "Of sessions, by now: those that neighbors have sent, and those that they were sent.", "short", 12,
+			query{total(bySession+", kind", "spate_routing_routes", of), session + " {{kind}}"})).
+		WithPanel(graph("Updates", "Announcements and withdrawals of routes.", "cps", 12,
+			query{rate(bySession+", direction", "spate_routing_updates_total", of), session + " {{direction}}"}))
 
 	d.WithRow(row("Queues and devices")).
 		WithPanel(graph("Packets sent by queue",

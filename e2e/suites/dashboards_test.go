@@ -31,6 +31,7 @@ const (
 	ofTags      // streams that are counted by VLAN tag
 	ofReceivers // of foreign packets
 	ofPrograms  // with counters of their own
+	ofSessions  // of routing protocols
 )
 
 func trafficOf(expression string) traffic {
@@ -44,6 +45,8 @@ func trafficOf(expression string) traffic {
 		return ofTags
 	case about("spate_receiver_"):
 		return ofReceivers
+	case about("spate_routing_"):
+		return ofSessions
 	case about("spate_template_program_counter_"):
 		return ofPrograms
 	case about("spate_template_", "spate_worker_flow_", "spate_run_target_connections", "spate:run_flows_"):
@@ -172,7 +175,7 @@ func queriesHaveData(t *testing.T, run *spate.TrafficRun, about traffic) {
 			t.Errorf("%s, %s: no data for %s", q.dashboard, q.panel, variables.Replace(q.expression))
 		}
 	}
-	if want := map[traffic]int{ofStreams: 120, ofTemplates: 40, ofTags: 7, ofReceivers: 7, ofPrograms: 1}[about]; count < want {
+	if want := map[traffic]int{ofStreams: 120, ofTemplates: 40, ofTags: 7, ofReceivers: 7, ofPrograms: 1, ofSessions: 8}[about]; count < want {
 		t.Errorf("only %d queries", count)
 	}
 	t.Logf("%d queries, %d of them without data", count, len(left))

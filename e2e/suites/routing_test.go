@@ -59,6 +59,7 @@ spec:
   generatorRef: {name: speaker}
   traffic:
   - name: probe
+    transmitPort: east
     stream:
       inline:
         packet: {headers: [{ethernet: {}}, {ipv4: {source: 198.18.9.1, destination: 198.18.9.254}}, {udp: {destinationPort: 9}}], size: 64}
@@ -93,6 +94,7 @@ protocol rip { ipv4 { table table4; import all; export where proto = "routes4"; 
 `
 
 func TestRunsWaitForSessionsOfTheirPorts(t *testing.T) {
+	t.Parallel()
 	needsRig(t, theMultus)
 	ns := namespace(t)
 	mustApply(t, ns, routedManifest)
@@ -104,7 +106,7 @@ func TestRunsWaitForSessionsOfTheirPorts(t *testing.T) {
 		"ip address replace 198.18.9.254/24 dev routed0",
 		"ip address replace 2001:db8:9::254/64 dev routed0 nodad",
 	)
-	until(t, 30*time.Second, "the Secret is missed", func(ctx context.Context) (bool, string) {
+	until(t, 30*time.Second, "the Secret is missed", func(context.Context) (bool, string) {
 		c := condition(t, 30*time.Second, g, spate.ConditionRoutingReady, metav1.ConditionFalse)
 		return strings.Contains(c.Message, "spec.ports[0].routing.bgp[0].passwordFrom: routed/dut"), c.Message
 	})
@@ -113,7 +115,7 @@ func TestRunsWaitForSessionsOfTheirPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The kubelet writes it within two minutes.
-	until(t, 3*time.Minute, "the sessions are set", func(ctx context.Context) (bool, string) {
+	until(t, 3*time.Minute, "the sessions are set", func(context.Context) (bool, string) {
 		c := condition(t, 30*time.Second, g, spate.ConditionRoutingReady, metav1.ConditionFalse)
 		return strings.Contains(c.Message, "session east/dut: "), c.Message
 	})

@@ -28,7 +28,7 @@ import (
 	spate "spate.dev/api/v1alpha1"
 )
 
-// sampleNetworks are the networks that the samples name: the near ends of the device under test's links.
+// sampleNetworks are the networks that the samples name: the near ends of the device under test's links, and a bridge.
 const sampleNetworks = `
 apiVersion: k8s.cni.cncf.io/v1
 kind: NetworkAttachmentDefinition
@@ -44,6 +44,11 @@ apiVersion: k8s.cni.cncf.io/v1
 kind: NetworkAttachmentDefinition
 metadata: {name: north}
 spec: {config: '{"cniVersion": "1.0.0", "type": "host-device", "device": "north0"}'}
+---
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: routing}
+spec: {config: '{"cniVersion": "1.0.0", "type": "bridge", "bridge": "samples0"}'}
 `
 
 // sampleText returns a file of config/samples with replacements for this environment: pairs of old and new text. Each
@@ -387,6 +392,8 @@ func TestSamples(t *testing.T) {
 	if err := kube.Delete(t.Context(), generatorNamed(ns, "lab"), client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
 		t.Fatal(err)
 	}
+	// Beside lab the node has no CPU for the two of these.
+	t.Run("routing", func(t *testing.T) { routes(t, ns) })
 	for _, s := range throughRouter {
 		name := strings.TrimSuffix(s.file, ".yaml")
 		t.Run(name, func(t *testing.T) {
@@ -682,5 +689,35 @@ echo no engine has the interface bgp`
 	out, err := exec.CommandContext(t.Context(), "bash", "-c", connect).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "Connection refused") {
 		t.Errorf("the router's answer to BGP is %q, %v; want it to refuse the connection", out, err)
+	}
+}
+
+// routes fails unless the routers of the sample have all their sessions with each other, and the first one gets the second one's replies.
+func routes(t *testing.T, ns string) {
+	t.Helper()
+	mustApply(t, ns, sampleText(t, "routing.yaml", "duration: 5s", "duration: 4s"+shared))
+	for _, name := range []string{"router-a", "router-b"} {
+		g := generatorNamed(ns, name)
+		condition(t, 2*time.Minute, g, spate.ConditionRoutingReady, metav1.ConditionTrue)
+		for _, session := range g.Status.Pods[0].Ports[0].Sessions {
+			if want := map[spate.RoutingProtocol]string{spate.ProtocolBGP: "Established", spate.ProtocolOSPF: "Full"}[session.Protocol]; !session.Up || session.State != want || session.Flaps != 0 {
+				t.Errorf("%s: %+v, want it %s", name, session, want)
+			}
+		}
+		if sessions := len(g.Status.Pods[0].Ports[0].Sessions); sessions != 3 {
+			t.Errorf("%s: %d sessions", name, sessions)
+		}
+	}
+	run := passed(t, ns, "routing")
+	// Keepalives and hellos of three sessions arrive, too: fewer than four a second, and some more of BFD, five a second.
+	if ping, replies := streamOf(t, run, "ping"), receiverOf(t, run, "replies"); ping.Tx != 80 || replies.Packets < 80 || replies.Packets > 80+4*20 {
+		t.Errorf("%d pings, and %d packets received", ping.Tx, replies.Packets)
+	}
+	queriesHaveData(t, run, ofSessions)
+	gone(t, ns, "routing")
+	for _, name := range []string{"router-a", "router-b"} {
+		if err := kube.Delete(t.Context(), generatorNamed(ns, name), client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+			t.Error(err)
+		}
 	}
 }

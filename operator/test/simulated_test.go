@@ -49,10 +49,12 @@ import (
 // simulated is one engine.
 type simulated struct {
 	enginev1.UnimplementedEngineServer
-	ports []*enginev1.PortInfo
+	// routers is true if ports can be routers: the sessions that they are given are up at once.
+	routers bool
 
-	mu   sync.Mutex
-	runs map[string]*simulatedRun
+	mu    sync.Mutex
+	ports []*enginev1.PortInfo
+	runs  map[string]*simulatedRun
 }
 
 // simulatedRun is a run that it holds. Instants are in nanoseconds since the epoch.
@@ -329,10 +331,37 @@ func (e *simulated) GetInfo(context.Context, *enginev1.GetInfoRequest) (*enginev
 	info := &enginev1.GetInfoResponse{
 		Version: "simulated", ContractMinor: engine.ContractMinor, Ports: e.ports, Workers: 1, NowNs: e.now(), FinalCountersScraped: true, TimeSource: "simulated",
 	}
+	if e.routers {
+		info.Routing = &enginev1.RoutingInfo{}
+	}
 	for _, r := range e.runs {
 		info.Runs = append(info.Runs, r.info(info.NowNs))
 	}
 	return info, nil
+}
+
+func (e *simulated) Configure(_ context.Context, request *enginev1.ConfigureRequest) (*enginev1.ConfigureResponse, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.routers {
+		return nil, status.Error(codes.FailedPrecondition, "no port is a router")
+	}
+	ports := make([]*enginev1.PortInfo, len(e.ports)) // those of before may still be sent
+	for i, p := range e.ports {
+		ports[i] = proto.Clone(p).(*enginev1.PortInfo)
+		ports[i].Sessions = nil
+		for _, router := range request.Routing.Routers {
+			for _, session := range router.Bgp {
+				if router.Port == p.Name {
+					ports[i].Sessions = append(ports[i].Sessions, &enginev1.RoutingSession{
+						Name: session.Name, Protocol: enginev1.RoutingProtocol_ROUTING_PROTOCOL_BGP, Up: true, State: "Established",
+					})
+				}
+			}
+		}
+	}
+	e.ports = ports
+	return &enginev1.ConfigureResponse{}, nil
 }
 
 // ExchangeTimes: the monotonic clock is the wall clock.
@@ -611,7 +640,8 @@ func (n *simulatedNode) run(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
-	n.simulated[pod.UID] = &simulated{ports: simulatedPorts(pod.Spec.Containers[0].Args), runs: map[string]*simulatedRun{}}
+	args := pod.Spec.Containers[0].Args
+	n.simulated[pod.UID] = &simulated{routers: slices.Contains(args, "--router"), ports: simulatedPorts(args), runs: map[string]*simulatedRun{}}
 	enginev1.RegisterEngineServer(server, n.simulated[pod.UID])
 	go func() { _ = server.Serve(listener) }()
 	n.engines[pod.UID] = server
@@ -621,6 +651,11 @@ func (n *simulatedNode) run(ctx context.Context, pod *corev1.Pod) error {
 			Name: "engine", Ready: true, Started: ptr.To(true),
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
 		}}
+		for i := range pod.Spec.InitContainers {
+			s.InitContainerStatuses = append(s.InitContainerStatuses, corev1.ContainerStatus{
+				Name: pod.Spec.InitContainers[i].Name, Ready: true, Started: ptr.To(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+			})
+		}
 	})
 }
 

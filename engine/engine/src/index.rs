@@ -28,12 +28,20 @@ index! {
     TemplateIndex at "stateful.templates",
     /// A pool in the order of the scenario, which begins with the plan's.
     PoolIndex at "stateful.pools",
+    /// A stream in the order of those that its port sends on a schedule.
+    PortStreamIndex,
+    /// A receiver in the order of its run.
+    ReceiverIndex,
     /// A port in the order of the engine's configuration.
     PortIndex,
     /// A worker in the order of the engine's configuration.
     WorkerIndex,
     /// A group of workers in the order of the engine's configuration.
     WorkerGroupIndex at "worker_groups",
+    /// The slot that a run has in all workers of an engine.
+    RunSlot,
+    /// The tracker of a sequence in the order of those that its worker owns.
+    TrackerIndex,
 }
 
 /// Workers with successive indices: those of a group, or all.

@@ -14,6 +14,7 @@ use spate_net::{
     ip::{Fixed, pseudo_header},
     ipv4,
     offload::{HeaderLengths, OffloadRequest},
+    oracle::Inner,
     packet::{self, Address, Content, Datagram, Endpoints, LowerHeaders, Options, Packet, Segment, SegmentHeader},
     vlan,
 };
@@ -223,7 +224,7 @@ fn tunnels(frame: &[u8]) {
         assert!(packet.as_ptr_range().end >= message.payload.as_ptr_range().end, "a message in its packet");
     }
     let Some(headers) = Headers::find(frame) else { return };
-    let Some(inner) = headers.inner(frame) else { return };
+    let Some(inner) = Inner::of(&headers, frame) else { return };
     let packet = inner.frame(frame);
     let of = inner.headers;
     assert!(headers.end < inner.start + of.at && inner.start + of.end <= frame.len(), "a packet in its tunnel");

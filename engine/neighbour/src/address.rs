@@ -6,7 +6,8 @@ use std::{
     str::FromStr,
 };
 
-pub(crate) use spate_net::ndp::{ALL_NODES, link_local, solicited_node};
+pub use spate_net::ndp::link_local;
+pub(crate) use spate_net::ndp::{ALL_NODES, solicited_node};
 
 use crate::Mac;
 

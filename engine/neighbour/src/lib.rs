@@ -45,7 +45,7 @@ mod range;
 mod stations;
 mod table;
 
-pub use address::{AddressError, Prefix};
+pub use address::{AddressError, Prefix, link_local};
 pub use config::{Config, ConfigError, MAX_ADDRESSES};
 pub use interest::Interest;
 pub use interface::Interface;

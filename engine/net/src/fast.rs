@@ -258,7 +258,12 @@ fn segment_total(segment: &[u8], sum: u64) -> u64 {
         Some((header, data)) => (with_four(sum, header), data),
         None => (sum, segment),
     };
-    if rest.is_empty() { sum } else { total_le(sum, rest) }
+    match rest.len() {
+        0 => sum,
+        // The header of a SYN has as many more.
+        8 => with_carry(sum, le64(rest, 0)),
+        _ => total_le(sum, rest),
+    }
 }
 
 /// The sum of the pseudo header's words in little-endian order, if the IP header is right. It takes up to 64 bits.
@@ -289,6 +294,12 @@ impl<F: Family, T> FastPathPacket<F, T> {
 #[inline(always)]
 pub fn is_of<F: Family>(frame: &[u8]) -> bool {
     frame.get(MACS..ETHERNET).is_some_and(|ethertype| be16(ethertype, 0) == F::ETHERTYPE)
+}
+
+/// Whether a plain packet's reader would take what is in a frame for UDP.
+#[inline(always)]
+pub fn may_be_udp<F: Family>(frame: &[u8]) -> bool {
+    frame.get(ETHERNET + F::PROTOCOL) == Some(&UDP)
 }
 
 /// Where a plain packet's reader finds its endpoints, in a frame that is not looked at else: source, destination, their ports
@@ -333,6 +344,15 @@ impl Endpoints {
             _ => Self::V6 { source, destination },
         }
     }
+
+    /// Bytes of the headers of Ethernet and IP between them.
+    #[inline]
+    pub fn headers(&self) -> usize {
+        match self {
+            Self::V4 { .. } => ETHERNET + ipv4::HEADER,
+            Self::V6 { .. } => ETHERNET + ipv6::HEADER,
+        }
+    }
 }
 
 /// The headers below the transport of what a flow sends.
@@ -356,10 +376,7 @@ impl LowerHeaders {
     /// Bytes before the transport's header.
     #[inline]
     pub fn len(&self) -> usize {
-        match self.ends {
-            Endpoints::V4 { .. } => ETHERNET + ipv4::HEADER,
-            Endpoints::V6 { .. } => ETHERNET + ipv6::HEADER,
-        }
+        self.ends.headers()
     }
 
     /// False: headers have bytes.

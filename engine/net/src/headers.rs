@@ -2,8 +2,8 @@
 //! One pass over a frame that finds its layers: Ethernet with any number of VLAN tags, MPLS labels or a PPPoE session, the first IP
 //! header with its options or extension headers, and what it carries.
 //!
-//! Nothing is verified but that headers lie in the frame; [`crate::packet`] does that. The packet in a tunnel has
-//! layers of its own ([`Headers::inner`]).
+//! Nothing is verified but that headers lie in the frame; [`crate::packet`] does that. What a tunnel carries is not
+//! looked into.
 use crate::{
     ethernet::{self, Link},
     field::be16,

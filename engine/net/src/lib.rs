@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What packets look like: a file for each protocol with what is read and written of it, one pass that finds the layers of a frame
-//! ([`headers`]) and those of the packet in a tunnel ([`inner`]), the Internet checksum, marks and the measurement trailer.
+//! ([`headers`]), the Internet checksum, marks and the measurement trailer.
 //!
 //! ```
 //! use spate_net::{Headers, ip::TCP};
@@ -25,7 +25,6 @@ pub mod gtpu;
 pub mod headers;
 pub mod icmp;
 pub mod icmpv6;
-pub mod inner;
 pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
@@ -34,6 +33,7 @@ pub mod mark;
 pub mod mpls;
 pub mod ndp;
 pub mod offload;
+pub mod oracle;
 pub mod packet;
 pub mod pktgen;
 pub mod pppoe;
@@ -50,7 +50,6 @@ pub mod vxlan;
 pub use address_ranges::AddressRanges;
 pub use encap::Encap;
 pub use headers::Headers;
-pub use inner::{Inner, Tunnel};
 pub use ip::Address;
 pub use mark::Mark;
 pub use tag_list::TagList;

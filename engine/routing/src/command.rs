@@ -2,7 +2,7 @@
 //! Commands for BIRD's control socket, a line each.
 use std::fmt;
 
-use crate::configuration::{BFD, bgp_name, ospf_name, rip_name, routes_name};
+use crate::configuration::{BFD, bgp_name, routes_name};
 
 /// A command. Its `Display` is the line without the newline that ends it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,16 +66,6 @@ impl fmt::Display for Command {
             Self::StartBgp { port, session } => write!(f, "enable '{}'", bgp_name(port, session)),
             Self::StopBgp { port, session } => write!(f, "disable '{}'", bgp_name(port, session)),
         }
-    }
-}
-
-/// Names in BIRD, for what is read of it.
-pub(crate) fn name_of(kind: crate::SessionKind, port: &str, session: &str) -> String {
-    match kind {
-        crate::SessionKind::Bgp => bgp_name(port, session),
-        crate::SessionKind::Ospf => ospf_name(port, session),
-        crate::SessionKind::Rip => rip_name(port, session),
-        crate::SessionKind::Bfd => BFD.to_owned(),
     }
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The sessions that are configured, with what BIRD says of each.
-use crate::{BfdSession, OspfNeighbor, Protocol, RipNeighbor, Router, State, command::name_of};
+use crate::{
+    BfdSession, OspfNeighbor, Protocol, RipNeighbor, Router, State,
+    configuration::{BFD, bgp_name, ospf_name, rip_name},
+};
 
 /// The protocol of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -119,6 +122,16 @@ fn of_router(router: &Router, seen: &Observation) -> Vec<Session> {
         session
     });
     bgp.chain(ospf).chain(rip).chain(bfd).collect()
+}
+
+/// The name of a session in BIRD.
+fn name_of(kind: SessionKind, port: &str, session: &str) -> String {
+    match kind {
+        SessionKind::Bgp => bgp_name(port, session),
+        SessionKind::Ospf => ospf_name(port, session),
+        SessionKind::Rip => rip_name(port, session),
+        SessionKind::Bfd => BFD.to_owned(),
+    }
 }
 
 /// The order of states in which adjacencies are formed.

@@ -17,7 +17,7 @@ use spate_net::fast::{V4, ends};
 use spate_stateful::{
     Address, Client, Count, Counters, Hints, Instruction, OffloadRequest, Payload, Pool, PortLink, Prefetched, Program,
     Protocol, Ratio, Received, Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool,
-    flow::{Flow, State, flags},
+    flow::{Flow, FlowIndex, State, flags},
     packet::{
         ETHERNET, Endpoints, FastPathPacket, LowerHeaders, Options, Segment, SegmentHeader, TCP_HEADER, TIMESTAMPS_LEN,
         flag,
@@ -68,7 +68,7 @@ struct Flows(Slab<Flow>);
 impl TimerNodes for Flows {
     #[inline]
     fn link(&mut self, index: u32) -> &mut TimerNode {
-        &mut self.0[index].link
+        &mut self.0[FlowIndex::new(index)].link
     }
 }
 
@@ -83,11 +83,11 @@ struct BothEnds {
     flows: Flows,
     table: Table,
     wheel: Wheel,
-    time_waits: VecDeque<(u32, u32)>,
+    time_waits: VecDeque<(FlowIndex, u32)>,
     /// Clients, servers.
     sides: [Side; 2],
     /// Those with something to send.
-    ready: Vec<u32>,
+    ready: Vec<FlowIndex>,
     payload: Payload,
 }
 
@@ -122,7 +122,7 @@ impl BothEnds {
     }
 
     #[inline]
-    fn find(&self, hash: u32, local: u32, remote: u32, local_port: u16, remote_port: u16) -> Option<u32> {
+    fn find(&self, hash: u32, local: u32, remote: u32, local_port: u16, remote_port: u16) -> Option<FlowIndex> {
         let is = |flow: &Flow| {
             flow.local == local
                 && flow.remote == remote
@@ -139,7 +139,7 @@ impl BothEnds {
         self.flows.0[index] =
             Flow { snd_una: isn, snd_nxt: isn, snd_max: isn, snd_end: isn.wrapping_add(1), rtt_at: us(now), ..flow };
         self.table.insert(hash, index);
-        self.wheel.set(&mut self.flows, index, wheel::tick_at(now + MIN_RTO_NS));
+        self.wheel.set(&mut self.flows, index.position() as u32, wheel::tick_at(now + MIN_RTO_NS));
         self.ready.push(index);
     }
 
@@ -231,7 +231,7 @@ impl BothEnds {
                 counters.one(Count::FlowsClosed);
                 flow.wait_at = wheel::tick_at(now + TIME_WAIT_NS);
                 self.time_waits.push_back((index, flow.wait_at));
-                self.wheel.cancel(&mut self.flows, index);
+                self.wheel.cancel(&mut self.flows, index.position() as u32);
             }
             State::LastAck => {
                 counters.one(Count::FlowsClosed);
@@ -243,8 +243,8 @@ impl BothEnds {
     }
 
     #[inline]
-    fn forget(&mut self, index: u32) {
-        self.wheel.cancel(&mut self.flows, index);
+    fn forget(&mut self, index: FlowIndex) {
+        self.wheel.cancel(&mut self.flows, index.position() as u32);
         let flow = &self.flows.0[index];
         assert!(self.table.remove(hash(flow.local, flow.remote, flow.local_port, flow.remote_port), index));
         self.flows.0.give(index);
@@ -329,7 +329,7 @@ impl BothEnds {
     fn advance(&mut self, now: u64) {
         let to = wheel::tick_at(now);
         while let Some(index) = self.wheel.take_due(&mut self.flows, to) {
-            let at = self.flows.0[index].wait_at;
+            let at = self.flows.0[FlowIndex::new(index)].wait_at;
             self.wheel.set(&mut self.flows, index, at);
         }
         while let Some(&(index, at)) = self.time_waits.front()

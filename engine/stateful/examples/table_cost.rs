@@ -9,7 +9,7 @@
 use std::{env, hint::black_box, time::Instant};
 
 use hashbrown::HashTable;
-use spate_stateful::{random::Numbers, table::Table};
+use spate_stateful::{flow::FlowIndex, random::Numbers, table::Table};
 
 const ROUNDS: usize = 21;
 /// Of each in a run.
@@ -38,17 +38,18 @@ impl Finds for Table {
 
     #[inline]
     fn find(&self, flows: &[Flow], hash: u32, key: u32) -> Option<u32> {
-        Table::find(self, hash, |index| flows[index as usize].key == key)
+        let found = Table::find(self, hash, |index| flows[index.position()].key == key);
+        found.map(|index| index.position() as u32)
     }
 
     #[inline]
     fn insert(&mut self, _flows: &[Flow], hash: u32, index: u32) {
-        Table::insert(self, hash, index);
+        Table::insert(self, hash, FlowIndex::new(index));
     }
 
     #[inline]
     fn remove(&mut self, hash: u32, index: u32) {
-        assert!(Table::remove(self, hash, index));
+        assert!(Table::remove(self, hash, FlowIndex::new(index)));
     }
 }
 

@@ -82,7 +82,6 @@ impl Flow {
         debug_assert!(self.is_tcp());
         for _ in 0..MAX_INSTRUCTIONS {
             let step = match program.instructions.get(usize::from(self.pc)) {
-                Some(Instruction::Connect | Instruction::Accept) => self.wait_to_open(),
                 Some(&Instruction::Receive { bytes, clear }) => self.receive(bytes, clear, counters),
                 Some(&Instruction::Send { payload, wait: false }) => {
                     let Some(step) = self.send_whole(payload as u16, payloads, counters, tunables) else {
@@ -101,7 +100,10 @@ impl Flow {
                 }
                 _ => return true,
             }
-            self.clear(flags::INSTRUCTION_STARTED);
+            debug_assert!(
+                !self.has(flags::INSTRUCTION_STARTED),
+                "of these only a `Send` starts, and ends otherwise then"
+            );
         }
         false
     }

@@ -362,7 +362,9 @@ impl Emulation {
             happened = true;
         }
         happened |= !self.holding.is_empty() && self.begin_held(now_ns, most);
-        self.open_all(now_ns);
+        if !self.openings.is_empty() {
+            self.open_all(now_ns);
+        }
         happened
     }
 
@@ -435,6 +437,8 @@ impl Emulation {
     }
 
     /// Opens the flows that are about to start.
+    // Not inlined: what the worker's loop has in registers would be put there again for each flow.
+    #[inline(never)]
     fn open_all(&mut self, now_ns: u64) {
         for (opening, draw) in &mut self.openings {
             let template = opening.template();

@@ -2,7 +2,7 @@
 //! One end of a connection or of a UDP exchange: 192 bytes, in three cache lines by when they are needed.
 use crate::{
     application::sources::pattern::PATTERN,
-    slab::NONE,
+    slab::{Slotted, slot_index},
     wheel::{self, TimerNode},
 };
 
@@ -118,6 +118,19 @@ pub const PART: u64 = 1 << 28;
 /// a multiple of the pattern's length lies between them.
 pub const PARTS: u64 = u16::MAX as u64 / PATTERN * PATTERN;
 
+slot_index! {
+    /// Index of a flow, and of what is kept of it elsewhere.
+    FlowIndex,
+    /// Index of the state of a flow with losses or reordering, `tcp::Recovery`.
+    RecoveryIndex,
+    /// Index of a queue beside a flow, `Backlog`.
+    BacklogIndex,
+}
+
+impl Slotted for Flow {
+    type Index = FlowIndex;
+}
+
 /// One end of a flow.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
@@ -133,7 +146,7 @@ pub struct Flow {
     /// Node in the timer wheel.
     pub link: TimerNode,
     /// The next with something to send.
-    pub ready_next: u32,
+    pub ready_next: FlowIndex,
     /// Tick: of the transport (what it waits for follows from state and flags).
     pub wait_at: u32,
     /// Tick: of a delayed acknowledgement.
@@ -151,10 +164,10 @@ pub struct Flow {
     /// Shift of the peer's window, and of ours in the upper half.
     pub scales: u8,
     pub dup_acks: u8,
-    /// See `tcp::Recovery`, or `NONE`.
-    pub recovery: u32,
-    /// See `Backlog`, or `NONE`.
-    pub backlog: u32,
+    /// See `tcp::Recovery`, or `RecoveryIndex::NONE`.
+    pub recovery: RecoveryIndex,
+    /// See `Backlog`, or `BacklogIndex::NONE`.
+    pub backlog: BacklogIndex,
 
     // Second line: TCP. Names as in RFC 9293 section 3.3.1.
     pub snd_una: u32,
@@ -228,7 +241,7 @@ impl Flow {
         local_port: 0,
         remote_port: 0,
         link: TimerNode::FREE,
-        ready_next: NONE,
+        ready_next: FlowIndex::NONE,
         wait_at: 0,
         ack_at: 0,
         program_at: 0,
@@ -260,8 +273,8 @@ impl Flow {
         ts_recent: 0,
         ts_recent_at: 0,
         answered_at: 0,
-        recovery: NONE,
-        backlog: NONE,
+        recovery: RecoveryIndex::NONE,
+        backlog: BacklogIndex::NONE,
         w_max: 0,
         epoch_at: 0,
         cubic_k: 0,

@@ -4,6 +4,7 @@ use rtrb::Producer;
 
 use crate::{
     counters::{Count, Counters},
+    flow::FlowIndex,
     random,
     stack::Tuple,
 };
@@ -246,14 +247,14 @@ impl Records {
     }
 
     /// A flow starts; its tuple has these hashes as either end sees it.
-    pub(crate) fn begin(&mut self, index: u32, hashes: (u32, u32), now_ns: u64) {
+    pub(crate) fn begin(&mut self, index: FlowIndex, hashes: (u32, u32), now_ns: u64) {
         let recorded = self.recorder.takes(hashes);
-        self.accounts[index as usize] = Account { start_ns: now_ns, recorded, ..Account::NONE };
+        self.accounts[index.position()] = Account { start_ns: now_ns, recorded, ..Account::NONE };
     }
 
     #[inline]
-    pub(crate) fn records(&self, index: u32) -> bool {
-        self.accounts[index as usize].recorded
+    pub(crate) fn records(&self, index: FlowIndex) -> bool {
+        self.accounts[index.position()].recorded
     }
 
     /// From now on the stack works for a flow.
@@ -265,8 +266,8 @@ impl Records {
     }
 
     /// Updates the account of a flow that the stack has worked for since `before`.
-    pub(crate) fn after(&mut self, index: u32, udp: bool, established: bool, counters: &Counters, now_ns: u64) {
-        let account = &mut self.accounts[index as usize];
+    pub(crate) fn after(&mut self, index: FlowIndex, udp: bool, established: bool, counters: &Counters, now_ns: u64) {
+        let account = &mut self.accounts[index.position()];
         let summed = if udp { &SUMMED_UDP } else { &SUMMED };
         for (at, count) in summed.iter().enumerate() {
             account.sums[at] += counters.get(*count) - self.sums[at];
@@ -281,9 +282,9 @@ impl Records {
     }
 
     /// A flow has ended. False if there is no room for its record.
-    pub(crate) fn end(&mut self, index: u32, flow: &Ended, counters: &Counters, now_ns: u64) -> bool {
+    pub(crate) fn end(&mut self, index: FlowIndex, flow: &Ended, counters: &Counters, now_ns: u64) -> bool {
         let end = self.why(index, flow, counters);
-        let account = &mut self.accounts[index as usize];
+        let account = &mut self.accounts[index.position()];
         account.recorded = false;
         let time = |ns: u64| (ns != NEVER).then_some(ns);
         let [sent_bytes, received_bytes, sent_packets, received_packets, retransmitted] = account.sums;
@@ -308,8 +309,8 @@ impl Records {
         self.recorder.out.push(record).is_ok()
     }
 
-    fn why(&self, index: u32, flow: &Ended, counters: &Counters) -> End {
-        let account = &self.accounts[index as usize];
+    fn why(&self, index: FlowIndex, flow: &Ended, counters: &Counters) -> End {
+        let account = &self.accounts[index.position()];
         if self.aborting {
             return End::Aborted;
         }

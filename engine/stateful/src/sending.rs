@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a flow has queued to send: payloads by reference, two in the flow itself, more in a slot of a slab.
 use crate::{
-    flow::{Flow, PART, PARTS, Piece, seq_before, seq_max, seq_min},
+    flow::{BacklogIndex, Flow, PART, PARTS, Piece, seq_before, seq_max, seq_min},
     packet::joined,
     payload::Payload,
-    slab::{NONE, Slab},
+    slab::{Slab, Slotted},
 };
 
 /// Pieces beside a flow.
@@ -15,6 +15,10 @@ const MAX_RUN: u32 = 1 << 30;
 /// Pieces that follow those in the flow.
 #[derive(Clone, Debug)]
 pub struct Backlog([Piece; MORE]);
+
+impl Slotted for Backlog {
+    type Index = BacklogIndex;
+}
 
 impl Backlog {
     /// An empty queue.
@@ -96,7 +100,7 @@ impl Flow {
             if count == self.pieces.len() + MORE {
                 return Err(NoRoom::Full);
             }
-            if self.backlog == NONE {
+            if self.backlog == BacklogIndex::NONE {
                 self.backlog = backlogs.take().ok_or(NoRoom::Exhausted)?;
             }
             backlogs[self.backlog].0[count - self.pieces.len()] = piece;
@@ -151,8 +155,8 @@ impl Flow {
 
     /// Frees the flow's slot of the slab.
     pub fn drop_backlog(&mut self, backlogs: &mut Slab<Backlog>) {
-        let backlog = core::mem::replace(&mut self.backlog, NONE);
-        if backlog != NONE {
+        let backlog = core::mem::replace(&mut self.backlog, BacklogIndex::NONE);
+        if backlog != BacklogIndex::NONE {
             backlogs.give(backlog);
         }
     }

@@ -30,7 +30,7 @@ use port::{Port, Queue, Station};
 pub use receive::{Hints, Prefetched, Received};
 use replies::Unanswered;
 use secrets::Secrets;
-use side_index::SideIndex;
+use side_index::{SideIndex, TemplateIndex};
 use sides::Sides;
 use spate_stats::Times;
 pub use tuple::Tuple;
@@ -39,11 +39,11 @@ use crate::{
     Address, Pool, Program, Protocol, Scenario,
     application::reader::Readers,
     counters::{Count, Counters},
-    flow::{Flow, State, flags},
+    flow::{Flow, FlowIndex, State, flags},
     records::Records,
     scenario::Tunables,
     sending::Backlog,
-    slab::{MAX_SLOTS, NONE, Slab},
+    slab::{MAX_SLOTS, Slab},
     table::Table,
     tcp::{Challenges, Context, Instant, Recovery},
     time_wait::TimeWaits,
@@ -63,7 +63,7 @@ const ANSWERS: usize = 256;
 /// A flow that is about to begin.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening {
-    template: usize,
+    template: TemplateIndex,
     number: u64,
     tuple: Tuple,
     hash: u32,
@@ -73,7 +73,7 @@ impl Opening {
     /// The template of the flow.
     #[inline]
     pub fn template(&self) -> usize {
-        self.template
+        self.template.position()
     }
 
     /// Which of the template's flows.
@@ -92,8 +92,9 @@ pub enum NotOpened {
     InUse,
 }
 
-/// One side of a template in this worker.
+/// One side of a template in this worker. Its size is a power of two, so that one is found by a shift.
 #[derive(Debug)]
+#[repr(align(128))]
 struct Side {
     counters: Arc<Counters>,
     /// Index of its port in the engine.
@@ -107,6 +108,8 @@ struct Side {
     /// The other side is here, too.
     paired: bool,
 }
+
+const _: () = assert!(size_of::<Side>().is_power_of_two());
 
 /// A worker's flows.
 #[derive(Debug)]
@@ -158,7 +161,7 @@ pub struct Stack {
     /// If flows are recorded.
     records: Option<Box<Records>>,
     /// The flow that the stack works for now, if that one is recorded.
-    works_for: u32,
+    works_for: FlowIndex,
 }
 
 /// Bytes of the histograms of a template's times.
@@ -228,7 +231,7 @@ impl Stack {
             station: if found.has_own_macs(&scenario.pools, port) { Station::NONE } else { Station::of(link.mac) },
             hops: NextHops { others: [link.next_hop; 2], ..NextHops::default() },
             groups: scenario.allows_multicast(port),
-            ready: Queue { head: NONE, tail: NONE },
+            ready: Queue { head: FlowIndex::NONE, tail: FlowIndex::NONE },
             answers: VecDeque::with_capacity(ANSWERS),
         };
         Self {
@@ -264,7 +267,7 @@ impl Stack {
             found,
             now: Instant { ns: now_ns },
             records: None,
-            works_for: NONE,
+            works_for: FlowIndex::NONE,
             scenario,
         }
     }
@@ -303,7 +306,7 @@ impl Stack {
     #[cold]
     pub fn redirect(&mut self) {
         let end = self.flows.capacity().min(self.redirected + REDIRECTED);
-        for index in self.redirected as u32..end as u32 {
+        for index in (self.redirected as u32..end as u32).map(FlowIndex::new) {
             let flow = &self.flows[index];
             if flow.any(flags::OPEN) || flow.state != State::Closed {
                 if let Some(client) = self.leased_client(index) {
@@ -343,13 +346,13 @@ impl Stack {
 
     /// The counters of one side of a template.
     pub fn counters(&self, template: usize, client: bool) -> &Arc<Counters> {
-        &self.sides[SideIndex::of(template, client).position()].counters
+        &self.sides[SideIndex::of(TemplateIndex::new(template), client).position()].counters
     }
 
     /// Flows of one side of a template, those in TIME-WAIT not among them.
     #[inline]
     pub fn open_flows(&self, template: usize, client: bool) -> u64 {
-        self.sides[SideIndex::of(template, client).position()].counters.open()
+        self.sides[SideIndex::of(TemplateIndex::new(template), client).position()].counters.open()
     }
 
     /// All flows, those in TIME-WAIT among them.
@@ -379,14 +382,14 @@ impl Stack {
         let keys = &self.secrets.hash;
         let hash = Key::of(&tuple, self.scenario.templates[template].protocol == Protocol::Udp, keys).hash(keys);
         self.table.fetch(hash);
-        Opening { template, number, tuple, hash }
+        Opening { template: TemplateIndex::new(template), number, tuple, hash }
     }
 
     /// See `open`.
     pub fn open_found(&mut self, opening: &Opening, now_ns: u64) -> Result<(), NotOpened> {
         self.now = Instant { ns: now_ns };
         let &Opening { template, number, ref tuple, hash } = opening;
-        let of = &self.scenario.templates[template];
+        let of = &self.scenario.templates[template.position()];
         let port = of.client.as_ref().map(|client| client.port).expect("a template with clients");
         let udp = of.protocol == Protocol::Udp;
         if self.find(tuple, udp, hash).is_some() {
@@ -401,7 +404,7 @@ impl Stack {
             return Err(NotOpened::Exhausted);
         };
         if let Some((client, _)) = leased {
-            self.leased[index as usize] = client;
+            self.leased[index.position()] = client;
         }
         let isn = if udp { 0 } else { self.initial_sequence(tuple) };
         self.note_before(index);
@@ -422,7 +425,7 @@ impl Stack {
     /// Whether a client's flow can have a slot, and its server's too, if that is here: besides those that other clients wait for.
     /// Else clients would take all, and wait for servers that have none.
     #[inline]
-    fn has_room(&self, template: usize) -> bool {
+    fn has_room(&self, template: TemplateIndex) -> bool {
         let [clients, servers] = self.new;
         !self.sides[SideIndex::of(template, true).position()].paired
             || self.flows.left() >= 2 + clients.saturating_sub(servers)
@@ -430,7 +433,7 @@ impl Stack {
 
     /// A flow is new no more.
     #[inline]
-    fn is_found(&mut self, index: u32) {
+    fn is_found(&mut self, index: FlowIndex) {
         let side = usize::from(self.flows[index].side);
         if self.sides[side].paired {
             self.new[side % 2] = self.new[side % 2].saturating_sub(1);
@@ -438,8 +441,8 @@ impl Stack {
     }
 
     /// The number of a server's next flow, of all workers'.
-    fn server_number(&self, template: usize) -> u64 {
-        let Share { worker, workers } = self.servers[template];
+    fn server_number(&self, template: TemplateIndex) -> u64 {
+        let Share { worker, workers } = self.servers[template.position()];
         self.sides[SideIndex::of(template, false).position()].counters.get(Count::FlowsAccepted) * workers + worker
     }
 
@@ -450,13 +453,13 @@ impl Stack {
 
     /// The flow between these.
     #[inline(always)]
-    fn find(&self, tuple: &Tuple, udp: bool, hash: u32) -> Option<u32> {
+    fn find(&self, tuple: &Tuple, udp: bool, hash: u32) -> Option<FlowIndex> {
         let kind = kind(udp, tuple.local.is_v6());
         self.table.find(hash, |index| self.is_between(index, tuple, kind))
     }
 
     #[inline(always)]
-    fn is_between(&self, index: u32, tuple: &Tuple, kind: u32) -> bool {
+    fn is_between(&self, index: FlowIndex, tuple: &Tuple, kind: u32) -> bool {
         let (flow, &Tuple { local, remote, local_port, remote_port }) = (&self.flows[index], tuple);
         let ports = both_ports(flow.local_port, flow.remote_port) == both_ports(local_port, remote_port);
         // IPv4 has no more than these.
@@ -464,17 +467,17 @@ impl Stack {
         ports
             && lower
             && flow.flags & KIND == kind
-            && (kind & flags::V6 == 0 || self.uppers[index as usize] == [Upper::of(local), Upper::of(remote)])
+            && (kind & flags::V6 == 0 || self.uppers[index.position()] == [Upper::of(local), Upper::of(remote)])
     }
 
     /// Local and remote address of a flow over IPv6.
     #[inline(always)]
-    fn v6(&self, index: u32) -> [Address; 2] {
-        let (flow, [local, remote]) = (&self.flows[index], self.uppers[index as usize]);
+    fn v6(&self, index: FlowIndex) -> [Address; 2] {
+        let (flow, [local, remote]) = (&self.flows[index], self.uppers[index.position()]);
         [local.with(flow.local), remote.with(flow.remote)]
     }
 
-    fn tuple_of(&self, index: u32) -> Tuple {
+    fn tuple_of(&self, index: FlowIndex) -> Tuple {
         let flow = &self.flows[index];
         let [local, remote] =
             if flow.has(flags::V6) { self.v6(index) } else { [Address::v4(flow.local), Address::v4(flow.remote)] };
@@ -485,12 +488,12 @@ impl Stack {
     #[inline(always)]
     fn add(
         &mut self,
-        template: usize,
+        template: TemplateIndex,
         client: bool,
         number: u64,
         (tuple, udp, hash): (&Tuple, bool, u32),
         remote_mac: [u8; 6],
-    ) -> Option<u32> {
+    ) -> Option<FlowIndex> {
         let index = self.flows.take()?;
         let kind = kind(udp, tuple.local.is_v6());
         let side = SideIndex::of(template, client);
@@ -506,7 +509,7 @@ impl Stack {
             ..Flow::NOTHING
         };
         if kind & flags::V6 != 0 {
-            self.uppers[index as usize] = [Upper::of(tuple.local), Upper::of(tuple.remote)];
+            self.uppers[index.position()] = [Upper::of(tuple.local), Upper::of(tuple.remote)];
         }
         if self.has_beside {
             self.begin_beside(index);
@@ -520,8 +523,8 @@ impl Stack {
 
     /// A flow begins: what programs have beside it.
     #[inline(never)]
-    fn begin_beside(&mut self, index: u32) {
-        let first = index as usize * self.variables_each;
+    fn begin_beside(&mut self, index: FlowIndex) {
+        let first = index.position() * self.variables_each;
         self.variables[first..first + self.variables_each].fill(0);
         if let Some(readers) = &mut self.readers {
             readers.begin(index);
@@ -529,17 +532,17 @@ impl Stack {
         if let Some(opens) = &mut self.opens {
             opens.begin(index);
         }
-        if let Some(client) = self.leased.get_mut(index as usize) {
+        if let Some(client) = self.leased.get_mut(index.position()) {
             *client = LeasedClient::NONE;
         }
         if let Some(replies) = &mut self.replies {
-            replies[index as usize] = Unanswered::NONE;
+            replies[index.position()] = Unanswered::NONE;
         }
     }
 
     /// A flow, what it needs, and the queues beside flows.
     #[inline]
-    fn parts(&mut self, index: u32) -> (&mut Flow, Context<'_>, &mut Slab<Backlog>) {
+    fn parts(&mut self, index: FlowIndex) -> (&mut Flow, Context<'_>, &mut Slab<Backlog>) {
         let flow = &mut self.flows[index];
         let side = &self.sides[usize::from(flow.side)];
         let cx = Context {
@@ -552,7 +555,7 @@ impl Stack {
         (flow, cx, &mut self.backlogs)
     }
 
-    fn side(&self, index: u32) -> &Side {
+    fn side(&self, index: FlowIndex) -> &Side {
         &self.sides[usize::from(self.flows[index].side)]
     }
 
@@ -560,7 +563,7 @@ impl Stack {
     pub fn clear(&mut self) {
         self.note_aborting(true);
         for port in 0..self.ports.len() {
-            while self.ports[port].ready.head != NONE {
+            while self.ports[port].ready.head != FlowIndex::NONE {
                 let index = self.ports[port].ready.head;
                 self.flows[index].state = State::Closed;
                 self.dequeue(port, index);
@@ -568,7 +571,7 @@ impl Stack {
             }
             self.ports[port].answers.clear();
         }
-        for index in 0..self.flows.capacity() as u32 {
+        for index in (0..self.flows.capacity() as u32).map(FlowIndex::new) {
             let flow = &mut self.flows[index];
             if flow.any(flags::OPEN) || flow.state != State::Closed {
                 flow.state = State::Closed;

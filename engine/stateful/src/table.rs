@@ -4,7 +4,7 @@
 //! leaving a mark, so a table never has to be rebuilt, however many flows come and go.
 use spate_arch::fetch;
 
-use crate::slab::NONE;
+use crate::flow::FlowIndex;
 
 /// From hashes to indices. The fewer of its cells are taken the sooner a search ends.
 #[derive(Debug)]
@@ -17,10 +17,10 @@ pub struct Table {
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     hash: u32,
-    index: u32,
+    index: FlowIndex,
 }
 
-const EMPTY: Cell = Cell { hash: 0, index: NONE };
+const EMPTY: Cell = Cell { hash: 0, index: FlowIndex::NONE };
 
 impl Table {
     /// For up to `flows` flows, with `spare` spare cells.
@@ -69,11 +69,11 @@ impl Table {
 
     /// The flow with this hash that `is` says it is.
     #[inline(always)]
-    pub fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
+    pub fn find(&self, hash: u32, mut is: impl FnMut(FlowIndex) -> bool) -> Option<FlowIndex> {
         let mut at = self.home(hash);
         loop {
             let cell = self.cells[at];
-            if cell.index == NONE {
+            if cell.index == FlowIndex::NONE {
                 return None;
             }
             if cell.hash == hash && is(cell.index) {
@@ -83,11 +83,11 @@ impl Table {
         }
     }
 
-    /// The first flow with this hash, most often the one, or `NONE`.
+    /// The first flow with this hash, most often the one, or `FlowIndex::NONE`.
     #[inline]
-    pub fn first(&self, hash: u32) -> u32 {
+    pub fn first(&self, hash: u32) -> FlowIndex {
         let mut at = self.home(hash);
-        while self.cells[at].hash != hash && self.cells[at].index != NONE {
+        while self.cells[at].hash != hash && self.cells[at].index != FlowIndex::NONE {
             at = self.after(at);
         }
         self.cells[at].index
@@ -108,10 +108,10 @@ impl Table {
     /// # Panics
     /// If it holds as many as it was made for.
     #[inline]
-    pub fn insert(&mut self, hash: u32, index: u32) {
+    pub fn insert(&mut self, hash: u32, index: FlowIndex) {
         assert!(self.len < self.most, "more flows than the table was made for");
         let mut at = self.home(hash);
-        while self.cells[at].index != NONE {
+        while self.cells[at].index != FlowIndex::NONE {
             at = self.after(at);
         }
         self.cells[at] = Cell { hash, index };
@@ -120,10 +120,10 @@ impl Table {
 
     /// Removes a flow. False if it is not there.
     #[inline]
-    pub fn remove(&mut self, hash: u32, index: u32) -> bool {
+    pub fn remove(&mut self, hash: u32, index: FlowIndex) -> bool {
         let mut hole = self.home(hash);
         while self.cells[hole].index != index {
-            if self.cells[hole].index == NONE {
+            if self.cells[hole].index == FlowIndex::NONE {
                 return false;
             }
             hole = self.after(hole);
@@ -133,7 +133,7 @@ impl Table {
         loop {
             at = self.after(at);
             let cell = self.cells[at];
-            if cell.index == NONE {
+            if cell.index == FlowIndex::NONE {
                 break;
             }
             // The entry may move into the hole if that is not before the start of its search.
@@ -163,14 +163,14 @@ mod tests {
             for (add, index) in steps {
                 if add {
                     if map.insert(index, hash(index)).is_none() {
-                        table.insert(hash(index), index);
+                        table.insert(hash(index), FlowIndex::new(index));
                     }
                 } else {
-                    prop_assert_eq!(table.remove(hash(index), index), map.remove(&index).is_some());
+                    prop_assert_eq!(table.remove(hash(index), FlowIndex::new(index)), map.remove(&index).is_some());
                 }
                 prop_assert_eq!(table.len(), map.len());
                 for index in 0..40 {
-                    let found = table.find(hash(index), |found| found == index);
+                    let found = table.find(hash(index), |found| found == FlowIndex::new(index));
                     prop_assert_eq!(found.is_some(), map.contains_key(&index));
                 }
             }

@@ -4,7 +4,7 @@
 //! caches. After a second of half a million flows there is nothing left of them there.
 use std::collections::VecDeque;
 
-use crate::wheel;
+use crate::{flow::FlowIndex, wheel};
 
 /// Flows that end together.
 pub(crate) const BATCH: usize = 16;
@@ -12,7 +12,7 @@ pub(crate) const BATCH: usize = 16;
 /// A flow that ends at a tick, unless something has happened to it since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    pub(crate) index: u32,
+    pub(crate) index: FlowIndex,
     pub(crate) at: u32,
 }
 
@@ -20,6 +20,8 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct TimeWaits {
     entries: VecDeque<Entry>,
+    /// The tick of the last that was added.
+    latest: u32,
     /// Never more, so that it never grows.
     most: usize,
     /// Number of entries from the first on of which the flow and its cell of the table were prefetched.
@@ -30,7 +32,7 @@ pub(crate) struct TimeWaits {
 impl TimeWaits {
     /// A queue for up to this many flows.
     pub(crate) fn new(flows: usize) -> Self {
-        Self { entries: VecDeque::with_capacity(flows), most: flows, fetched: 0, found: 0 }
+        Self { entries: VecDeque::with_capacity(flows), latest: 0, most: flows, fetched: 0, found: 0 }
     }
 
     /// Bytes of one for up to this many flows.
@@ -40,9 +42,11 @@ impl TimeWaits {
 
     /// A flow ends at a tick. False if another ends later, or there is no room: the wheel takes it then.
     #[inline]
-    pub(crate) fn push(&mut self, index: u32, at: u32) -> bool {
-        let fits = self.entries.len() < self.most && self.entries.back().is_none_or(|last| !wheel::before(at, last.at));
+    pub(crate) fn push(&mut self, index: FlowIndex, at: u32) -> bool {
+        let in_order = self.entries.is_empty() || !wheel::before(at, self.latest);
+        let fits = self.entries.len() < self.most && in_order;
         if fits {
+            self.latest = at;
             self.entries.push_back(Entry { index, at });
         }
         fits
@@ -72,7 +76,7 @@ impl TimeWaits {
 
     /// Fetches the flows that end after the next batch into the CPU's caches, and what finds those that end before.
     #[inline]
-    pub(crate) fn look_ahead(&mut self, mut fetch: impl FnMut(u32), mut find: impl FnMut(u32)) {
+    pub(crate) fn look_ahead(&mut self, mut fetch: impl FnMut(FlowIndex), mut find: impl FnMut(FlowIndex)) {
         while self.found < BATCH.min(self.entries.len()) {
             find(self.entries[self.found].index);
             self.found += 1;
@@ -97,13 +101,14 @@ mod tests {
     #[test]
     fn each_is_found_and_fetched_once_before_its_turn() {
         let mut queue = TimeWaits::new(100);
-        (0..100).for_each(|index| assert!(queue.push(index, index)));
-        let mut due = [Entry { index: 0, at: 0 }; BATCH];
+        (0..100).for_each(|index| assert!(queue.push(FlowIndex::new(index), index)));
+        let mut due = [Entry { index: FlowIndex::default(), at: 0 }; BATCH];
         let (mut fetched, mut found, mut taken) = (vec![], vec![], 0);
         let batch = BATCH as u32;
         for to in [4, 4, 7, 40, 40, 40, 60, 99, 99, 99] {
             taken += queue.take_due(to, &mut due) as u32;
-            queue.look_ahead(|index| fetched.push(index), |index| found.push(index));
+            queue
+                .look_ahead(|index| fetched.push(index.position() as u32), |index| found.push(index.position() as u32));
             assert_eq!(fetched.last(), Some(&(taken + 2 * batch).min(100).saturating_sub(1)), "{to}");
             assert_eq!(found.last(), Some(&(taken + batch).min(100).saturating_sub(1)), "{to}");
         }
@@ -117,16 +122,16 @@ mod tests {
         let start = u32::MAX - 5; // ticks wrap around
         let mut queue = TimeWaits::new(40);
         for index in 0..40 {
-            assert!(queue.push(index, start.wrapping_add(index)));
+            assert!(queue.push(FlowIndex::new(index), start.wrapping_add(index)));
         }
-        assert!(!queue.push(40, start.wrapping_add(50)), "no room");
-        let mut due = [Entry { index: 0, at: 0 }; BATCH];
+        assert!(!queue.push(FlowIndex::new(40), start.wrapping_add(50)), "no room");
+        let mut due = [Entry { index: FlowIndex::default(), at: 0 }; BATCH];
         assert_eq!(queue.take_due(start.wrapping_sub(1), &mut due), 0);
-        assert_eq!((queue.take_due(start.wrapping_add(18), &mut due), due[15].index), (BATCH, 15));
-        assert_eq!((queue.take_due(start.wrapping_add(18), &mut due), due[2].index), (3, 18));
+        assert_eq!((queue.take_due(start.wrapping_add(18), &mut due), due[15].index.position()), (BATCH, 15));
+        assert_eq!((queue.take_due(start.wrapping_add(18), &mut due), due[2].index.position()), (3, 18));
         assert_eq!(queue.next(), Some(start.wrapping_add(19)));
-        assert!(!queue.push(41, start.wrapping_add(38)), "before another");
-        assert!(queue.push(41, start.wrapping_add(39)));
+        assert!(!queue.push(FlowIndex::new(41), start.wrapping_add(38)), "before another");
+        assert!(queue.push(FlowIndex::new(41), start.wrapping_add(39)));
         queue.clear();
         assert_eq!(queue.next(), None);
     }

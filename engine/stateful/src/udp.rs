@@ -70,11 +70,11 @@ impl Flow {
     pub fn output_datagrams(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> SendOutcome {
         while let Some(payload) = self.next_message() {
             let payload = &from.data.payloads[usize::from(payload)];
-            let header = from.below.len() + UDP_HEADER;
+            let header = from.ends.headers() + UDP_HEADER;
             let len = payload.len() as usize;
             let Some(frame) = out.frame(header + len) else { return SendOutcome::NoRoom };
             let sum = payload.fill(self.number, 0, &mut frame[header..]);
-            from.below.write_udp(frame, (self.local_port, self.remote_port), len, sum);
+            from.below(self, cx.tunables).write_udp(frame, (self.local_port, self.remote_port), len, sum);
             cx.counters.one(Count::SentPackets);
             cx.counters.one(Count::MessagesSent);
             cx.counters.add(Count::MessageBytesSent, len as u64);

@@ -79,6 +79,7 @@ var firstReasons = map[spatev1.VerdictOutcome][]string{
 		spatev1.ReasonReferenceNotAllowed, spatev1.ReasonGeneratorBusy, spatev1.ReasonBaselineUnusable, spatev1.ReasonPrepareFailed, spatev1.ReasonStartFailed,
 		spatev1.ReasonSnapshotLost, spatev1.ReasonPodLost, spatev1.ReasonIncomplete, spatev1.ReasonGeneratorLimited, spatev1.ReasonCountersContradict,
 		spatev1.ReasonDrainTimedOut, spatev1.ReasonThresholdUnmeasured, spatev1.ReasonTrialsInvalid, spatev1.ReasonRecordsContradict,
+		spatev1.ReasonSetupTimedOut, spatev1.ReasonRoutingFailed,
 	},
 }
 

@@ -16,8 +16,8 @@ import (
 	"spate.dev/operator/internal/plan/ports"
 )
 
-// maxSeconds is the maximum of a timer of 16 bits.
-const maxSeconds = 65535 * time.Second
+// longestTimer is the maximum of a timer of 16 bits.
+const longestTimer = 65535 * time.Second
 
 // routers checks the sessions of all ports, and the interfaces that are created for them, beside those that are taken.
 func (p checker) routers(spec *spatev1.TrafficGeneratorSpec, at *field.Path, taken map[spatev1.PortName]string) {
@@ -273,7 +273,7 @@ func (r routerCheck) timers(t *spatev1.BFDTimers, at *field.Path) {
 // seconds reads a timer of whole seconds of at least least; 0 if it is wrong.
 func (r routerCheck) seconds(text spatev1.Duration, at *field.Path, least time.Duration) time.Duration {
 	read, err := text.Parse()
-	if err != nil || read < least || read > maxSeconds || read%time.Second != 0 {
+	if err != nil || read < least || read > longestTimer || read%time.Second != 0 {
 		r.Add(spatev1.ReasonInvalidSpec, at, "%q must be whole seconds, %s to 65535s", text, least)
 		return 0
 	}

@@ -5,6 +5,7 @@ package podspec
 // This file answers: which container speaks the routing protocols of a pod's ports, and what does it share with the engine?
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -90,6 +91,21 @@ func passwordSources(spec *spatev1.TrafficGeneratorSpec) []corev1.VolumeProjecti
 		sources = append(sources, corev1.VolumeProjection{Secret: secret})
 	}
 	return sources
+}
+
+// HasRouting reports whether a pod has the container that speaks routing protocols.
+func HasRouting(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == RoutingContainer })
+}
+
+// RoutingEnd returns how BIRD last ended in a pod; nil if it has not.
+func RoutingEnd(pod *corev1.Pod) *corev1.ContainerStateTerminated {
+	for i := range pod.Status.InitContainerStatuses {
+		if c := &pod.Status.InitContainerStatuses[i]; c.Name == RoutingContainer {
+			return cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
+		}
+	}
+	return nil
 }
 
 // addRouting adds the container that speaks routing protocols. It starts before the engine, which connects to it, and the kubelet starts it

@@ -148,10 +148,10 @@ fn steps(staged: &stages::Schedule, plan: &Plan, checked: &Checked) -> Result<Ve
     let rate = |(index, (stream, timing)): (usize, (&Stream, &StreamTiming))| {
         let here = sending_part(stream, checked.share).is_some();
         let scheduled = !matches!(stream.transmit, Some(Transmit::Replay(_)));
-        (index, timing.rate.filter(|_| here && sends(stream) && scheduled))
+        (StreamIndex(index), timing.rate.filter(|_| here && sends(stream) && scheduled))
     };
     let rates: Vec<_> = plan.streams.iter().zip(&checked.timings).enumerate().map(rate).collect();
-    let speed = |(index, found): (usize, &CheckedStream)| Some((index, found.replay.as_ref()?.speed));
+    let speed = |(index, found): (usize, &CheckedStream)| Some((StreamIndex(index), found.replay.as_ref()?.speed));
     let speeds: Vec<_> = checked.streams.iter().enumerate().filter_map(speed).collect();
     staging::steps(staged, &rates, &speeds)
 }

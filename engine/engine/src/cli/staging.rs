@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The stages of a simulated plan: the rates of each, and packets counted by stage.
 use crate::datapath::{Rate, RateError, RateStep};
+use crate::index::StreamIndex;
 use crate::plan::stages::{Schedule, Step};
 use spate_stateful::Ratio;
 use std::fmt::{self, Display};
 use std::time::Duration;
 
 /// All changes of rates of a plan with stages. `rates` (of streams that a schedule sends) and `speeds` (of captures) are those of the
-/// plan, by index of the stream.
+/// plan.
 ///
 /// # Errors
 /// If a rate is no fraction of 64-bit numbers, which `stages::validate_rates` refuses.
 pub fn steps(
     schedule: &Schedule,
-    rates: &[(usize, Option<Rate>)],
-    speeds: &[(usize, Rate)],
+    rates: &[(StreamIndex, Option<Rate>)],
+    speeds: &[(StreamIndex, Rate)],
 ) -> Result<Vec<RateStep>, RateError> {
     let change = |step: &Step| {
         let scaled = |rate: &Rate| rate.scaled(step.factor.numerator, step.factor.denominator);
-        let rate = |(stream, rate): &(usize, Option<Rate>)| Ok((*stream, rate.as_ref().map(scaled).transpose()?));
-        let speed = |(stream, speed): &(usize, Rate)| Ok((*stream, scaled(speed)?));
+        let rate = |(stream, rate): &(StreamIndex, Option<Rate>)| Ok((*stream, rate.as_ref().map(scaled).transpose()?));
+        let speed = |(stream, speed): &(StreamIndex, Rate)| Ok((*stream, scaled(speed)?));
         Ok(RateStep {
             at_ns: step.at_ns,
             rates: rates.iter().map(rate).collect::<Result<_, _>>()?,
@@ -107,11 +108,12 @@ mod tests {
     #[test]
     fn rates_change_by_the_fractions_of_the_stages() {
         let rate = |packets| Rate::packets_per_second(packets, 1).unwrap();
-        let all = steps(&schedule(), &[(0, Some(rate(8))), (1, None)], &[(2, rate(40))]).unwrap();
+        let [first, second, third] = [0, 1, 2].map(StreamIndex);
+        let all = steps(&schedule(), &[(first, Some(rate(8))), (second, None)], &[(third, rate(40))]).unwrap();
         let found: Vec<_> = all.iter().map(|change| (change.at_ns, &change.rates[..], &change.speeds[..])).collect();
         let expected = [
-            (0, &[(0, Some(rate(2))), (1, None)][..], &[(2, rate(10))][..]),
-            (300, &[(0, Some(rate(8))), (1, None)][..], &[(2, rate(40))][..]),
+            (0, &[(first, Some(rate(2))), (second, None)][..], &[(third, rate(10))][..]),
+            (300, &[(first, Some(rate(8))), (second, None)][..], &[(third, rate(40))][..]),
         ];
         assert_eq!(found, expected);
     }

@@ -3,7 +3,7 @@
 use super::runs::Held;
 use super::status::Refusal;
 use crate::datapath::{self, Received};
-use crate::index::WorkerIndex;
+use crate::index::{ReceiverIndex, WorkerIndex};
 use crate::plan::Violations;
 use contract::{Moments, ReceiverStats, WorkerReceived};
 use spate_stateful::FieldPath;
@@ -49,7 +49,7 @@ pub fn reset(held: &Held, names: &[String]) -> Result<(), Refusal> {
         chosen = (0..held.receivers.len()).collect();
     }
     wrong.or(())?;
-    chosen.into_iter().for_each(|index| held.run().reset_receiver(index));
+    chosen.into_iter().for_each(|index| held.run().reset_receiver(ReceiverIndex(index)));
     Ok(())
 }
 

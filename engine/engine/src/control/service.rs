@@ -97,7 +97,6 @@ impl engine_server::Engine for Service {
         let wanted = request.into_inner().routing;
         let wanted = wanted.ok_or_else(|| Refusal::field("routing", "is missing; set the sessions of all ports"))?;
         routing.configure(&wanted).await?;
-        tracing::info!(routers = wanted.routers.len(), "routing configured");
         Ok(Response::new(ConfigureResponse {}))
     }
 

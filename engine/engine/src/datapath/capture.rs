@@ -62,7 +62,7 @@ pub(super) fn start(opened: &Opened, PortIndex(port): PortIndex, spec: CaptureSp
         for &worker in workers {
             let (frames, reader) = frames::ring(RING_BYTES);
             let tap = Tap { id, filter: spec.filter.clone(), snap_len: spec.snap_len, frames };
-            opened.lines.send(worker, Command::Attach(port, Hook::Tap(direction, Box::new(tap))));
+            opened.lines.send(worker, Command::Attach(PortIndex(port), Hook::Tap(direction, Box::new(tap))));
             rings.push((direction, worker, reader));
         }
     }

@@ -65,7 +65,7 @@ pub use worker::{Direction, MAX_RUNS};
 
 use tokio::sync::mpsc;
 
-use crate::index::{PortIndex, WorkerIndex};
+use crate::index::{PortIndex, RunSlot, WorkerIndex};
 use clients::ClientHost;
 use limit::Budget;
 use monitor::{Monitor, Stamping};
@@ -198,7 +198,7 @@ impl Datapath {
             let problem = format!("{} is in use by another run here", spec.tag);
             return Err(PrepareError { field: "run_tag".into(), problem, exhausted: false });
         }
-        let Some(slot) = (0..MAX_RUNS).find(|slot| present.iter().all(|run| run.slot != *slot)) else {
+        let Some(slot) = (0..MAX_RUNS).map(RunSlot).find(|slot| present.iter().all(|run| run.slot != *slot)) else {
             let problem = format!("{MAX_RUNS} runs are held already: remove one");
             return Err(PrepareError { field: "run_id".into(), problem, exhausted: true });
         };

@@ -304,7 +304,7 @@ struct Threads {
 
 #[derive(Default)]
 struct Queues {
-    tx: Vec<(usize, TxQueue, Arc<QueueShare>)>,
+    tx: Vec<(PortIndex, TxQueue, Arc<QueueShare>)>,
     rx: Vec<worker::ReceiveQueue>,
     kernel: bool,
 }
@@ -325,7 +325,7 @@ impl Threads {
     /// Gives a port's queues to their workers.
     fn assign(
         &mut self,
-        PortIndex(index): PortIndex,
+        index: PortIndex,
         config: &PortConfig,
         (port, rx_queues, tx_queues): StartedPort,
         device_clock: Option<Arc<DeviceClock>>,
@@ -354,7 +354,7 @@ impl Threads {
                 });
             }
         }
-        let group = self.groups[index].clone();
+        let group = self.groups[index.0].clone();
         let (config, outlet) = (config.clone(), Mutex::new(outlet));
         OpenPort { config, port, device_clock, group, tx_workers, rx_workers, tx, rx, outlet }
     }
@@ -382,7 +382,7 @@ impl Threads {
                 PollMode::Busy => false,
                 PollMode::Adaptive => true,
             };
-            let is_loopback = |port: usize| device(&config.ports[port].device) == Device::Loopback;
+            let is_loopback = |port: PortIndex| device(&config.ports[port.0].device) == Device::Loopback;
             let loopback =
                 queues.rx.iter().map(|queue| queue.port).chain(queues.tx.iter().map(|queue| queue.0)).any(is_loopback);
             let serving = self.groups.iter().zip(&config.ports).filter(|(group, _)| group.contains(index));

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use spate_stats::{ArrivalsSlot, Counter, DelaySlot, Gaps, Histogram, RxSlot, Span, TagSlot, TxSlot};
 
+use crate::index::StreamIndex;
+
 /// One worker's side of one run.
 #[derive(Debug)]
 pub(super) struct RunShare {
@@ -49,18 +51,18 @@ impl RunShare {
 impl RunShare {
     /// Notes when a packet of a stream arrived that was identified by its mark.
     #[inline]
-    pub(super) fn note_arrival(&self, stream: usize, at_ns: u64, measured: bool) {
-        let last = &self.rx[stream].last;
+    pub(super) fn note_arrival(&self, stream: StreamIndex, at_ns: u64, measured: bool) {
+        let last = &self.rx[stream.0].last;
         last.arrived(at_ns, |from_ns| self.keep_gap(stream, Span { from_ns, to_ns: at_ns }, measured));
     }
 
     /// Keeps the time before an arrival. Gaps of the warm-up are not kept: they would leave no room for those that count.
     #[cold]
-    pub(super) fn keep_gap(&self, stream: usize, gap: Span, measured: bool) {
-        if let Some(gaps) = &self.gaps[stream]
+    pub(super) fn keep_gap(&self, stream: StreamIndex, gap: Span, measured: bool) {
+        if let Some(gaps) = &self.gaps[stream.0]
             && (measured || !gaps.is_empty())
         {
-            gaps.keep(&self.rx[stream].last, gap);
+            gaps.keep(&self.rx[stream.0].last, gap);
         }
     }
 }

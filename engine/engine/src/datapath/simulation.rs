@@ -32,14 +32,15 @@ use super::{
         speed_of,
     },
 };
+use crate::index::{PortIndex, PortStreamIndex, RunSlot, StreamIndex};
 
 /// Time from a frame's departure to its arrival.
 const PATH_NS: u64 = 10_000;
 /// Seed of initial sequence numbers: the same plan gives the same packets.
 const SEED: u128 = 1;
 /// Slots of the two runs that a simulation is: of streams, and of flows.
-const STREAMS: usize = 0;
-const FLOWS: usize = 1;
+const STREAMS: RunSlot = RunSlot(0);
+const FLOWS: RunSlot = RunSlot(1);
 /// The first flows start then: a client is up a little later than its clock.
 const FLOWS_BEGIN_NS: u64 = 1;
 
@@ -66,10 +67,10 @@ pub struct SimulationSpec<'a> {
 pub struct RateStep {
     /// The instant.
     pub at_ns: u64,
-    /// Rates of the streams that a schedule sends, by index; the others have none.
-    pub rates: Vec<(usize, Option<Rate>)>,
-    /// Speeds of the streams that replay captures, by index.
-    pub speeds: Vec<(usize, Rate)>,
+    /// Rates of the streams that a schedule sends; the others have none.
+    pub rates: Vec<(StreamIndex, Option<Rate>)>,
+    /// Speeds of the streams that replay captures.
+    pub speeds: Vec<(StreamIndex, Rate)>,
     /// The fraction of all templates' rates.
     pub factor: Ratio,
 }
@@ -95,8 +96,8 @@ pub enum SimulationError {
 pub struct SimulatedPacket {
     /// The instant of departure, from the start of the run.
     pub at_ns: u64,
-    /// The stream, by index; none: the packet is a flow's.
-    pub stream: Option<usize>,
+    /// The stream; none: the packet is a flow's.
+    pub stream: Option<StreamIndex>,
     /// Its bytes without FCS.
     pub bytes: Vec<u8>,
 }
@@ -109,7 +110,7 @@ pub struct Simulation {
     /// By stream: whether it replays a capture, in no chain.
     replayed: Vec<bool>,
     /// By port that has a side of a template: where what it sends arrives, if a peer is there.
-    peers: BTreeMap<usize, Option<usize>>,
+    peers: BTreeMap<PortIndex, Option<PortIndex>>,
     /// Captures that are too long for memory.
     readings: Vec<Reading>,
     flows_begin: bool,
@@ -143,7 +144,7 @@ impl Simulation {
             spec.timing.duration_ns.map_or(u64::MAX, |duration| spec.timing.warmup_ns.saturating_add(duration));
         let commands = 16 + what.steps.iter().map(|step| 2 + step.speeds.len()).sum::<usize>();
         // Packets of streams are in one file: they are sent on one port, beside those of flows.
-        let file = what.ports;
+        let file = PortIndex(what.ports);
         let mut this = Self {
             world: World::new(what.workers, what.ports + 1, commands, 1),
             workers: Vec::new(),
@@ -158,7 +159,11 @@ impl Simulation {
         };
         let timescale = Arc::new(Timescale::new(0));
         let send: Arc<[SendStream]> = (spec.streams.iter().enumerate())
-            .map(|(index, stream)| SendStream { template: stream.template.clone(), id: stream.id, index })
+            .map(|(index, stream)| SendStream {
+                template: stream.template.clone(),
+                id: stream.id,
+                index: StreamIndex(index),
+            })
             .collect();
         for worker in 0..what.workers {
             let mut streams = run(&what, worker, end_ns, &timescale);
@@ -175,7 +180,9 @@ impl Simulation {
                 this.world.send(worker, Command::Install(FLOWS, Box::new(flows)));
             }
             for step in &what.steps {
-                let (at_ns, rates) = (step.at_ns, step.rates.clone().into());
+                // Every stream is one of that port.
+                let rate = |&(stream, rate): &(StreamIndex, _)| (PortStreamIndex(stream.0), rate);
+                let (at_ns, rates) = (step.at_ns, step.rates.iter().map(rate).collect());
                 this.world.send(worker, Command::Change(STREAMS, RateChange { at_ns, port: file, rates }));
                 for &(stream, speed) in &step.speeds {
                     let change = SpeedChange { at_ns, stream, speed: Some(speed) };
@@ -263,7 +270,8 @@ impl Simulation {
                     None => of_flows.push(sent),
                 }
             }
-            of_streams.sort_by_key(|(origin, _)| if self.replayed[origin.stream] { origin.stream } else { usize::MAX });
+            of_streams
+                .sort_by_key(|(origin, _)| if self.replayed[origin.stream.0] { origin.stream.0 } else { usize::MAX });
             let mut of_streams = VecDeque::from(of_streams);
             of_streams.truncate(usize::try_from(worker.left).unwrap_or(usize::MAX));
             worker.left -= of_streams.len() as u64;
@@ -290,11 +298,11 @@ impl Simulation {
         &mut self,
         what: &SimulationSpec<'_>,
         worker: usize,
-        port: usize,
+        port: PortIndex,
     ) -> Result<Vec<Replay<Simulated>>, SimulationError> {
         let mut all = Vec::new();
         for (index, stream) in what.spec.streams.iter().enumerate().filter(|(_, s)| s.enabled && !s.paused) {
-            let (Some(asked), timing) = (&stream.replay, &stream.timing) else { continue };
+            let (Some(asked), timing, index) = (&stream.replay, &stream.timing, StreamIndex(index)) else { continue };
             let here = stream.replayer(what.workers) == Some(worker);
             let Some(speed) = timing.rate.filter(|_| here) else { continue };
             let tape = match &asked.capture.source {
@@ -337,12 +345,13 @@ impl Simulation {
     ) -> Result<Emulated<Simulated>, EmulationError> {
         let share = Share::of_engine(worker as u64, what.workers as u64, scenario.client_part());
         // Locally administered.
-        let mac = |port: usize| [0x02, 0x53, 0, 0, (port >> 8) as u8, port as u8];
+        let mac = |PortIndex(port): PortIndex| [0x02, 0x53, 0, 0, (port >> 8) as u8, port as u8];
         let next_hop = |port| match self.peers.get(&port).copied().flatten() {
             Some(peer) => mac(peer),
             None => [0x02, 0x53, 0xff, 0xff, 0xff, 0xff],
         };
-        let links: Vec<_> = (0..what.ports).map(|port| PortLink { mac: mac(port), next_hop: next_hop(port) }).collect();
+        let links: Vec<_> =
+            (0..what.ports).map(PortIndex).map(|port| PortLink { mac: mac(port), next_hop: next_hop(port) }).collect();
         let owned = Box::new(|_, _, _: &_| true);
         let emulation = Emulation::new(Arc::clone(scenario), share, Sharding::ByNumber, owned, &links, SEED, 0)?;
         let counters = |template, client| Arc::clone(emulation.counters(template, client));
@@ -356,11 +365,11 @@ impl Simulation {
 }
 
 /// Where what a port sends arrives, of ports that have a side of a template.
-fn peers(scenario: &Scenario) -> BTreeMap<usize, Option<usize>> {
+fn peers(scenario: &Scenario) -> BTreeMap<PortIndex, Option<PortIndex>> {
     let mut peers = BTreeMap::new();
     for template in &scenario.templates {
-        let client = template.client.as_ref().map(|client| client.port);
-        let server = template.server.as_ref().map(|server| server.port);
+        let client = template.client.as_ref().map(|client| PortIndex(client.port));
+        let server = template.server.as_ref().map(|server| PortIndex(server.port));
         for (port, peer) in [(client, server), (server, client)] {
             let known = port.map(|port| peers.entry(port).or_insert(None));
             known.into_iter().for_each(|known| *known = peer.or(*known));
@@ -412,7 +421,7 @@ fn run(what: &SimulationSpec<'_>, worker: usize, end_ns: u64, timescale: &Arc<Ti
 fn part(
     what: &SimulationSpec<'_>,
     worker: usize,
-    port: usize,
+    port: PortIndex,
     send: &Arc<[SendStream]>,
 ) -> Result<PortRun<Simulated>, std::convert::Infallible> {
     let streams = &what.spec.streams;

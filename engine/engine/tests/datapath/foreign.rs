@@ -6,7 +6,7 @@ use spate_engine::datapath::{
     Allowed, Blueprint, ClockError, Datapath, LimitUnit, MaxRate, Measure, PollMode, PortCounters, PortDevice,
     ReferenceClock, Reflector, RunState, StreamReceive, StreamSpec, Swap, Template, Transmit,
 };
-use spate_engine::index::{PortIndex, StreamIndex, WorkerIndex};
+use spate_engine::index::{PortIndex, ReceiverIndex, StreamIndex, WorkerIndex};
 use spate_stateful::Ratio;
 
 use crate::{
@@ -80,7 +80,7 @@ fn inside_receivers() {
     assert!(latency.min_ns < 400_000_000 && (400e6..900e6).contains(&latency.mean_ns), "{latency:?}");
     assert!(latency.max_ns > 900_000_000);
 
-    receiver.reset_receiver(0);
+    receiver.reset_receiver(ReceiverIndex(0));
     std::thread::sleep(Duration::from_millis(50));
     let reset = &receiver.received()[0];
     assert_eq!((reset.total().packets, reset.total().inter_arrival.count), (0, 0));

@@ -8,6 +8,7 @@ use spate_engine::datapath::{PollMode, RunState};
 use spate_net::{
     Headers,
     ip::Version,
+    oracle::Inner,
     vlan::{SERVICE, Tag, Tags},
 };
 use spate_stateful::{
@@ -61,7 +62,7 @@ fn complete(workers: usize, scenario: Scenario) {
     let right = move |frame: &[u8]| {
         let headers = Headers::find(frame).unwrap();
         let (protocol, at) = headers.transport.unwrap();
-        let inner = headers.inner(frame).unwrap();
+        let inner = Inner::of(&headers, frame).unwrap();
         let (of, packet) = (inner.headers, inner.frame(frame));
         let gre = &frame[at..inner.start + of.at];
         let (client, up) = match pool.contains(of.source(packet)) {

@@ -6,7 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use spate_engine::datapath::{Blueprint, PollMode, RunState, Template};
-use spate_net::{Headers, Inner, Tunnel, checksum};
+use spate_net::{
+    Headers, checksum,
+    oracle::{Inner, Tunnel},
+};
 use spate_stateful::{
     Count, Protocol, Scenario,
     gtpu::Gtpu,
@@ -44,7 +47,7 @@ fn complete(workers: usize, poll: PollMode, scenario: Scenario) {
     let tunnels = scenario.pools[0].tunnels.unwrap();
     let inside = move |frame: &[u8]| {
         let headers = Headers::find(frame).unwrap();
-        matches!(headers.inner(frame), Some(Inner { tunnel: Tunnel::Gtpu { .. }, .. }))
+        matches!(Inner::of(&headers, frame), Some(Inner { tunnel: Tunnel::Gtpu { .. }, .. }))
     };
     keep_only(&datapath, inside);
     let protocol = scenario.templates[0].protocol;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use spate_engine::datapath::{PollMode, RunState};
 use spate_net::{
-    Headers, Tunnel,
+    Headers,
+    oracle::{Inner, Tunnel},
     vlan::{SERVICE, Tag, Tags},
 };
 use spate_stateful::{
@@ -51,7 +52,7 @@ fn within(frame: &[u8]) -> (u32, &[u8]) {
     assert_eq!(frame[at + 8..at + 12], [8, 0, 0, 0]);
     assert!(u16::from_be_bytes([frame[at], frame[at + 1]]) >= 49_152, "source ports are dynamic ones");
     assert_eq!(frame[at + 15], 0, "reserved bits");
-    let inner = headers.inner(frame).unwrap();
+    let inner = Inner::of(&headers, frame).unwrap();
     let Tunnel::Vxlan { vni } = inner.tunnel else { panic!("{inner:?}") };
     (vni, inner.frame(frame))
 }

@@ -10,10 +10,10 @@
 use super::sinks::{Fed, Matcher, Progress};
 use crate::{
     Scenario,
-    flow::{Flow, State, flags, seq_before, seq_min},
+    flow::{Flow, FlowIndex, State, flags, seq_before, seq_min},
     packet::{Segment, flag},
     program::{Instruction, Program, effects::Awaited, successors},
-    slab::{NONE, Slab},
+    slab::{Slab, Slotted, slot_index},
     tcp::Recovery,
 };
 
@@ -27,6 +27,9 @@ const RESERVE: usize = 8;
 const FLOWS_PER_CHUNK: usize = 64;
 const MIN_CHUNKS: usize = 1024;
 const MAX_CHUNKS: usize = 16_384;
+
+/// In place of the number of an end: an instruction waits for none.
+const NO_END: u32 = u32::MAX;
 
 /// What a cursor searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +52,7 @@ struct End {
 /// One side of a template.
 #[derive(Debug, Default)]
 struct Side {
-    /// By position in the program: its number, or `NONE`; empty if it waits for no end.
+    /// By position in the program: its number, or `NO_END`; empty if it waits for no end.
     numbers: Box<[u32]>,
     first: Option<Next>,
 }
@@ -64,8 +67,8 @@ struct Cursor {
     next: Next,
     progress: Progress,
     /// Chunks, in the order in which they came.
-    head: u32,
-    tail: u32,
+    head: ChunkIndex,
+    tail: ChunkIndex,
     chunks: u16,
     /// `at` is known.
     started: bool,
@@ -82,18 +85,27 @@ const NEW: Cursor = Cursor {
     ended: 0,
     next: Next::Nothing,
     progress: Progress::Pattern(0),
-    head: NONE,
-    tail: NONE,
+    head: ChunkIndex::NONE,
+    tail: ChunkIndex::NONE,
     chunks: 0,
     started: false,
     chosen: false,
     broken: false,
 };
 
+slot_index! {
+    /// Index of a chunk.
+    ChunkIndex,
+}
+
+impl Slotted for Chunk {
+    type Index = ChunkIndex;
+}
+
 #[derive(Clone, Debug)]
 struct Chunk {
     seq: u32,
-    next: u32,
+    next: ChunkIndex,
     len: u16,
     bytes: [u8; CHUNK],
 }
@@ -125,7 +137,7 @@ pub struct Readers {
 #[derive(Debug)]
 pub struct Reader<'a> {
     readers: &'a mut Readers,
-    index: u32,
+    index: FlowIndex,
     side: usize,
 }
 
@@ -179,7 +191,7 @@ impl Readers {
         for program in &programs {
             let instructions = program.map_or(&[][..], |program| &program.instructions);
             let mut number = |instruction: &Instruction| {
-                let Some(Awaited::End(until)) = instruction.effects().waits_for else { return NONE };
+                let Some(Awaited::End(until)) = instruction.effects().waits_for else { return NO_END };
                 matchers.push(Matcher::new(until));
                 matchers.len() as u32 - 1
             };
@@ -190,7 +202,7 @@ impl Readers {
         let firsts: Vec<Next> = (0..sides.len()).map(|side| next(vec![(side, 0)])).collect();
         let mut nexts = vec![Next::Nothing; matchers.len()];
         for (side, program) in programs.iter().enumerate() {
-            for (at, number) in sides[side].numbers.iter().enumerate().filter(|(_, number)| **number != NONE) {
+            for (at, number) in sides[side].numbers.iter().enumerate().filter(|(_, number)| **number != NO_END) {
                 let Some(program) = program else { continue };
                 nexts[*number as usize] = next(successors(program, at).map(|to| (side, to)).collect());
             }
@@ -201,7 +213,7 @@ impl Readers {
         }
         let asks = firsts.iter().chain(&nexts).any(|next| *next == Next::Asked);
         let ends = matchers.into_iter().zip(nexts).map(|(matcher, next)| End { matcher, next }).collect();
-        let blank = Chunk { seq: 0, next: NONE, len: 0, bytes: [0; CHUNK] };
+        let blank = Chunk { seq: 0, next: ChunkIndex::NONE, len: 0, bytes: [0; CHUNK] };
         Some(Self {
             ends,
             sides: sides.into(),
@@ -225,35 +237,35 @@ impl Readers {
     }
 
     /// A flow's cursor, for the program of its side.
-    pub fn of(&mut self, index: u32, side: usize) -> Reader<'_> {
+    pub fn of(&mut self, index: FlowIndex, side: usize) -> Reader<'_> {
         Reader { readers: self, index, side }
     }
 
     /// A new flow.
-    pub fn begin(&mut self, index: u32) {
-        debug_assert!(self.cursors[index as usize].head == NONE, "released");
-        self.cursors[index as usize] = NEW;
+    pub fn begin(&mut self, index: FlowIndex) {
+        debug_assert!(self.cursors[index.position()].head == ChunkIndex::NONE, "released");
+        self.cursors[index.position()] = NEW;
     }
 
     /// A flow gets another template before any of it was looked through.
-    pub fn restart(&mut self, index: u32) {
-        let cursor = &mut self.cursors[index as usize];
+    pub fn restart(&mut self, index: FlowIndex) {
+        let cursor = &mut self.cursors[index.position()];
         debug_assert!(cursor.ended == 0 && !cursor.broken, "nothing has come");
         cursor.chosen = false;
     }
 
     /// A flow is forgotten.
-    pub fn release(&mut self, index: u32) {
-        while self.cursors[index as usize].head != NONE {
+    pub fn release(&mut self, index: FlowIndex) {
+        while self.cursors[index.position()].head != ChunkIndex::NONE {
             self.drop_head(index);
         }
     }
 
     /// Before a flow of a side takes a segment: how many bytes of what is new in it may be taken, as there is room for those that
     /// must wait, and the others can be looked through at once.
-    pub fn room(&mut self, index: u32, side: usize, flow: &Flow, s: &Segment<'_>) -> usize {
+    pub fn room(&mut self, index: FlowIndex, side: usize, flow: &Flow, s: &Segment<'_>) -> usize {
         let Some(first) = self.sides[side].first else { return usize::MAX };
-        let cursor = &mut self.cursors[index as usize];
+        let cursor = &mut self.cursors[index.position()];
         if !cursor.started && flow.state != State::SynSent {
             (cursor.at, cursor.started) = (flow.rcv_nxt, true);
         }
@@ -273,8 +285,8 @@ impl Readers {
     }
 
     /// How many bytes, from the next in order on, would be looked through at once.
-    fn readable(&self, index: u32, first: Next, flow: &Flow, s: &Segment<'_>) -> usize {
-        let cursor = &self.cursors[index as usize];
+    fn readable(&self, index: FlowIndex, first: Next, flow: &Flow, s: &Segment<'_>) -> usize {
+        let cursor = &self.cursors[index.position()];
         let old = flow.rcv_nxt.wrapping_sub(first_byte(s)) as usize;
         if cursor.broken {
             return usize::MAX;
@@ -312,9 +324,9 @@ impl Readers {
     }
 
     /// After it: looks through what is in order now, and holds what must wait.
-    pub fn take(&mut self, index: u32, side: usize, flow: &Flow, s: &Segment<'_>, recoveries: &Slab<Recovery>) {
+    pub fn take(&mut self, index: FlowIndex, side: usize, flow: &Flow, s: &Segment<'_>, recoveries: &Slab<Recovery>) {
         let Some(first) = self.sides[side].first else { return };
-        let cursor = &mut self.cursors[index as usize];
+        let cursor = &mut self.cursors[index.position()];
         if !cursor.started || s.payload.is_empty() {
             return;
         }
@@ -329,7 +341,8 @@ impl Readers {
         }
         self.look(index, end, (seq, s.payload));
         // Bytes of the segment that were accepted and not searched.
-        let from = if seq_before(seq, self.cursors[index as usize].at) { self.cursors[index as usize].at } else { seq };
+        let from =
+            if seq_before(seq, self.cursors[index.position()].at) { self.cursors[index.position()].at } else { seq };
         let in_order = !seq_before(end, from);
         let contiguous = if in_order { end } else { flow.received_until(from, recoveries).unwrap_or(from) };
         let to = seq_min(contiguous, seq.wrapping_add(s.payload.len() as u32));
@@ -340,8 +353,8 @@ impl Readers {
         }
     }
 
-    fn choose(&mut self, index: u32, next: Next) {
-        let cursor = &mut self.cursors[index as usize];
+    fn choose(&mut self, index: FlowIndex, next: Next) {
+        let cursor = &mut self.cursors[index.position()];
         cursor.next = next;
         if let Next::One(number) = next {
             cursor.progress = self.ends[number as usize].matcher.begin();
@@ -349,9 +362,9 @@ impl Readers {
     }
 
     /// Looks through what is in order up to a sequence number, as far as it is known what for.
-    fn look(&mut self, index: u32, end: u32, (seq, bytes): (u32, &[u8])) {
+    fn look(&mut self, index: FlowIndex, end: u32, (seq, bytes): (u32, &[u8])) {
         loop {
-            let cursor = &mut self.cursors[index as usize];
+            let cursor = &mut self.cursors[index.position()];
             if !cursor.chosen || !seq_before(cursor.at, end) || (cursor.next == Next::Asked && !cursor.broken) {
                 break;
             }
@@ -388,16 +401,16 @@ impl Readers {
     }
 
     /// What is left of a range of bytes without what is held of it already, from its start on and before its end.
-    fn not_held(&self, index: u32, mut from: u32, mut to: u32) -> (u32, u32) {
-        let cursor = &self.cursors[index as usize];
+    fn not_held(&self, index: FlowIndex, mut from: u32, mut to: u32) -> (u32, u32) {
+        let cursor = &self.cursors[index.position()];
         let behind = |chunk: &Chunk| chunk.seq.wrapping_add(u32::from(chunk.len));
-        if cursor.tail == NONE || behind(&self.chunks[cursor.tail]) == from {
+        if cursor.tail == ChunkIndex::NONE || behind(&self.chunks[cursor.tail]) == from {
             // Most come in order.
             return (from, to);
         }
         let holding = |of: u32| {
             let mut at = cursor.head;
-            while at != NONE {
+            while at != ChunkIndex::NONE {
                 let chunk = &self.chunks[at];
                 if of.wrapping_sub(chunk.seq) < u32::from(chunk.len) {
                     return Some(chunk);
@@ -419,9 +432,9 @@ impl Readers {
         (from, to)
     }
 
-    fn hold(&mut self, index: u32, mut seq: u32, mut bytes: &[u8]) {
-        let cursor = &mut self.cursors[index as usize];
-        if cursor.tail != NONE {
+    fn hold(&mut self, index: FlowIndex, mut seq: u32, mut bytes: &[u8]) {
+        let cursor = &mut self.cursors[index.position()];
+        if cursor.tail != ChunkIndex::NONE {
             let last = &mut self.chunks[cursor.tail];
             let room =
                 if last.seq.wrapping_add(u32::from(last.len)) == seq { CHUNK - usize::from(last.len) } else { 0 };
@@ -436,11 +449,11 @@ impl Readers {
                 return;
             };
             let chunk = &mut self.chunks[new];
-            (chunk.seq, chunk.next, chunk.len) = (seq, NONE, piece.len() as u16);
+            (chunk.seq, chunk.next, chunk.len) = (seq, ChunkIndex::NONE, piece.len() as u16);
             chunk.bytes[..piece.len()].copy_from_slice(piece);
             seq = seq.wrapping_add(piece.len() as u32);
             let tail = core::mem::replace(&mut cursor.tail, new);
-            if tail == NONE {
+            if tail == ChunkIndex::NONE {
                 cursor.head = new;
             } else {
                 self.chunks[tail].next = new;
@@ -450,10 +463,10 @@ impl Readers {
     }
 
     /// Gives chunks back that are looked through, as far as they came first.
-    fn drop_read(&mut self, index: u32) {
+    fn drop_read(&mut self, index: FlowIndex) {
         loop {
-            let cursor = &self.cursors[index as usize];
-            if cursor.head == NONE {
+            let cursor = &self.cursors[index.position()];
+            if cursor.head == ChunkIndex::NONE {
                 return;
             }
             let chunk = &self.chunks[cursor.head];
@@ -464,12 +477,12 @@ impl Readers {
         }
     }
 
-    fn drop_head(&mut self, index: u32) {
-        let cursor = &mut self.cursors[index as usize];
+    fn drop_head(&mut self, index: FlowIndex) {
+        let cursor = &mut self.cursors[index.position()];
         let head = cursor.head;
         cursor.head = self.chunks[head].next;
-        if cursor.head == NONE {
-            cursor.tail = NONE;
+        if cursor.head == ChunkIndex::NONE {
+            cursor.tail = ChunkIndex::NONE;
         }
         cursor.chunks -= 1;
         self.chunks.give(head);
@@ -486,7 +499,7 @@ impl Cursor {
 /// Held bytes at a cursor.
 fn held<'a>(chunks: &'a Slab<Chunk>, cursor: &Cursor) -> Option<&'a [u8]> {
     let mut at = cursor.head;
-    while at != NONE {
+    while at != ChunkIndex::NONE {
         let chunk = &chunks[at];
         let skip = cursor.at.wrapping_sub(chunk.seq) as usize;
         if skip < usize::from(chunk.len) {
@@ -512,13 +525,13 @@ impl Reader<'_> {
     pub fn ended(&mut self, flow: &Flow) -> Ended {
         let Self { readers, index, side } = self;
         let (index, number) = (*index, readers.sides[*side].numbers[usize::from(flow.pc)]);
-        let cursor = &mut readers.cursors[index as usize];
+        let cursor = &mut readers.cursors[index.position()];
         if cursor.started && cursor.ended == 0 && (!cursor.chosen || cursor.next == Next::Asked) && !cursor.broken {
             cursor.chosen = true;
             readers.choose(index, Next::One(number));
             readers.look(index, data_end(flow), (0, &[]));
         }
-        let cursor = &mut readers.cursors[index as usize];
+        let cursor = &mut readers.cursors[index.position()];
         if cursor.ended > 0 {
             cursor.ended -= 1;
             return Ended::Yes;

@@ -2,15 +2,15 @@
 //! What finds a flow in the table.
 use super::{
     Tuple,
-    addresses::{Upper, short},
+    addresses::Upper,
     secrets::{HashKeys, folded},
 };
-use crate::flow::{Flow, flags};
+use crate::flow::{Flow, FlowIndex, flags};
 
 /// What is hashed of a flow's tuple.
 #[derive(Clone, Copy)]
 pub(super) struct Key {
-    /// As `short` gives them.
+    /// Of IPv4 addresses all, of IPv6 as `Upper::short` gives them.
     pub(super) local: u32,
     pub(super) remote: u32,
     pub(super) local_port: u16,
@@ -43,9 +43,12 @@ pub(super) fn both_ports(local: u16, remote: u16) -> u32 {
 impl Key {
     #[inline]
     pub(super) fn of(tuple: &Tuple, udp: bool, keys: &HashKeys) -> Self {
-        let kind = kind(udp, tuple.local.is_v6());
-        let (local, remote) = (short(tuple.local, keys), short(tuple.remote, keys));
-        Self { local, remote, local_port: tuple.local_port, remote_port: tuple.remote_port, kind }
+        // Both are of one family.
+        if tuple.local.is_v6() {
+            return Self::of_v6(tuple, udp, keys);
+        }
+        let (local, remote) = (tuple.local.0 as u32, tuple.remote.0 as u32);
+        Self { local, remote, local_port: tuple.local_port, remote_port: tuple.remote_port, kind: kind(udp, false) }
     }
 
     /// The key of a tuple of IPv6 addresses.
@@ -90,5 +93,5 @@ impl Key {
 pub(super) struct Lookup {
     pub(super) tuple: Tuple,
     pub(super) hash: u32,
-    pub(super) index: Option<u32>,
+    pub(super) index: Option<FlowIndex>,
 }

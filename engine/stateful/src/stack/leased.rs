@@ -2,11 +2,11 @@
 //! Flows of clients with leased addresses: which client each is of, and what becomes of it when leased addresses change.
 use std::sync::Arc;
 
-use super::{Stack, Tuple};
+use super::{Stack, Tuple, side_index::TemplateIndex};
 use crate::{
     Scenario,
     counters::Count,
-    flow::{State, flags},
+    flow::{FlowIndex, State, flags},
     leased::{LeasedAddress, LeasedAddresses},
     slab::NONE,
 };
@@ -50,15 +50,15 @@ impl Stack {
 
     /// The client of a flow, if its address is leased.
     #[inline]
-    pub(super) fn leased_client(&self, index: u32) -> Option<LeasedClient> {
-        self.leased.get(index as usize).copied().filter(|client| client.pool != NONE)
+    pub(super) fn leased_client(&self, index: FlowIndex) -> Option<LeasedClient> {
+        self.leased.get(index.position()).copied().filter(|client| client.pool != NONE)
     }
 
     /// The client of a template that has an address, if that is leased, and the MAC of the next hop to its peer.
     #[inline(never)]
-    pub(super) fn find_leased(&self, template: usize, tuple: &Tuple) -> Option<(LeasedClient, [u8; 6])> {
+    pub(super) fn find_leased(&self, template: TemplateIndex, tuple: &Tuple) -> Option<(LeasedClient, [u8; 6])> {
         let client = self.found.leased(&self.pools, template, tuple.local)?;
-        let port = self.scenario.templates[template].client.as_ref()?.port;
+        let port = self.scenario.templates[template.position()].client.as_ref()?.port;
         Some((client, self.next_hop(port, tuple, self.address_of(client)?)))
     }
 
@@ -71,7 +71,7 @@ impl Stack {
     }
 
     /// A flow follows its client's gateway, or ends, as its client has its address no more.
-    pub(super) fn follow_leased_address(&mut self, index: u32, client: LeasedClient) {
+    pub(super) fn follow_leased_address(&mut self, index: FlowIndex, client: LeasedClient) {
         let (tuple, port) = (self.tuple_of(index), self.side(index).port);
         if let Some(lease) = self.address_of(client).filter(|lease| lease.address == tuple.local) {
             self.flows[index].remote_mac = self.next_hop(port, &tuple, lease);

@@ -8,27 +8,34 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::{NotOpened, Opening, Stack};
-use crate::{Address, Instruction, Scenario, flow::flags, random, slab::NONE, wheel};
+use crate::{
+    Address, Instruction, Scenario,
+    flow::{FlowIndex, flags},
+    random, wheel,
+};
+
+/// In place of what names a template: nothing does.
+const UNNAMED: u32 = u32::MAX;
 
 /// What is known beside a flow.
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    /// What names the template of the next connection without a name (see `Opens::name`), or `NONE`.
+    /// What names the template of the next connection without a name (see `Opens::name`), or `UNNAMED`.
     next: u32,
-    /// The flow that opened it, as long as it waits, or `NONE`.
-    opener: u32,
-    /// The flow for whose end it waits, or `NONE`.
-    opened: u32,
+    /// The flow that opened it, as long as it waits, or `FlowIndex::NONE`.
+    opener: FlowIndex,
+    /// The flow for whose end it waits, or `FlowIndex::NONE`.
+    opened: FlowIndex,
     /// The number of its request; 0: none is pending.
     request: u32,
 }
 
-const NOTHING: Link = Link { next: NONE, opener: NONE, opened: NONE, request: 0 };
+const NOTHING: Link = Link { next: UNNAMED, opener: FlowIndex::NONE, opened: FlowIndex::NONE, request: 0 };
 
 /// A flow's wish for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    opener: u32,
+    opener: FlowIndex,
     number: u32,
     template: u32,
 }
@@ -49,8 +56,8 @@ pub(super) struct Opens {
     requests: VecDeque<Request>,
     /// Number of the last request; never 0 but at first.
     last: u32,
-    /// The flow that opens the one that begins now, or `NONE`.
-    opener: u32,
+    /// The flow that opens the one that begins now, or `FlowIndex::NONE`.
+    opener: FlowIndex,
     /// How many templates there are.
     templates: u32,
     /// All that are named together, each once.
@@ -64,7 +71,7 @@ impl Opens {
             let links = vec![NOTHING; count].into();
             let (templates, groups) = (scenario.templates.len() as u32, groups(scenario));
             let requests = VecDeque::with_capacity(count);
-            Box::new(Self { links, requests, last: 0, opener: NONE, templates, groups })
+            Box::new(Self { links, requests, last: 0, opener: FlowIndex::NONE, templates, groups })
         })
     }
 
@@ -74,7 +81,7 @@ impl Opens {
             [one] => *one,
             several => {
                 let group = self.groups.iter().position(|group| **group == *several);
-                group.map_or(NONE, |group| self.templates + group as u32)
+                group.map_or(UNNAMED, |group| self.templates + group as u32)
             }
         }
     }
@@ -97,26 +104,26 @@ impl Opens {
 
     /// A flow begins.
     #[inline]
-    pub(super) fn begin(&mut self, index: u32) {
-        let opener = core::mem::replace(&mut self.opener, NONE);
-        self.links[index as usize] = Link { opener, ..NOTHING };
-        if opener != NONE {
-            let link = &mut self.links[opener as usize];
+    pub(super) fn begin(&mut self, index: FlowIndex) {
+        let opener = core::mem::replace(&mut self.opener, FlowIndex::NONE);
+        self.links[index.position()] = Link { opener, ..NOTHING };
+        if opener != FlowIndex::NONE {
+            let link = &mut self.links[opener.position()];
             (link.opened, link.request) = (index, 0);
         }
     }
 
-    fn waits(&self, index: u32) -> bool {
-        let link = &self.links[index as usize];
-        link.request != 0 || link.opened != NONE
+    fn waits(&self, index: FlowIndex) -> bool {
+        let link = &self.links[index.position()];
+        link.request != 0 || link.opened != FlowIndex::NONE
     }
 
     /// False if there is no room for another request.
-    fn request(&mut self, opener: u32, template: u32) -> bool {
+    fn request(&mut self, opener: FlowIndex, template: u32) -> bool {
         let fits = self.requests.len() < self.requests.capacity();
         if fits {
             self.last = self.last.wrapping_add(1).max(1);
-            self.links[opener as usize].request = self.last;
+            self.links[opener.position()].request = self.last;
             self.requests.push_back(Request { opener, number: self.last, template });
         }
         fits
@@ -126,7 +133,7 @@ impl Opens {
     fn next(&mut self) -> Option<Request> {
         loop {
             let request = self.requests.pop_front()?;
-            if self.links[request.opener as usize].request == request.number {
+            if self.links[request.opener.position()].request == request.number {
                 return Some(request);
             }
         }
@@ -146,12 +153,12 @@ fn groups(scenario: &Scenario) -> Box<[Box<[u32]>]> {
 impl Stack {
     /// A flow's program opens a connection of a template, or of the one named last, or waits for its end. Whether the program goes on
     /// at once.
-    pub(super) fn open_another(&mut self, index: u32, template: Option<u32>) -> bool {
+    pub(super) fn open_another(&mut self, index: FlowIndex, template: Option<u32>) -> bool {
         let opens = self.opens.as_mut().expect("there is one where programs open connections");
         let flow = &mut self.flows[index];
         let soon = wheel::tick_at(self.now.ns).wrapping_add(1);
         if !flow.has(flags::INSTRUCTION_STARTED) {
-            let named = Some(opens.links[index as usize].next).filter(|next| *next != NONE);
+            let named = Some(opens.links[index.position()].next).filter(|next| *next != UNNAMED);
             let seed = self.sides[usize::from(flow.side)].seed ^ random::mix(flow.number);
             let bits = random::nth(seed, self.now.ns ^ u64::from(flow.pc));
             match template.or(named.map(|name| opens.drawn(name, bits))) {
@@ -175,13 +182,13 @@ impl Stack {
     }
 
     /// A flow names the template of the next connection without a name, or several. Its program goes on at once.
-    pub(super) fn name_next(&mut self, index: u32) -> bool {
+    pub(super) fn name_next(&mut self, index: FlowIndex) -> bool {
         let flow = &mut self.flows[index];
         let program = &self.sides[usize::from(flow.side)].program;
         if let Some(opens) = &mut self.opens
             && let Some(Instruction::NextTemplate { templates }) = program.instructions.get(usize::from(flow.pc))
         {
-            opens.links[index as usize].next = opens.name(templates);
+            opens.links[index.position()].next = opens.name(templates);
         }
         flow.pc += 1;
         true
@@ -211,11 +218,11 @@ impl Stack {
     pub fn open_requested(&mut self, request: &Request, opening: &Opening, now_ns: u64) -> Result<(), NotOpened> {
         self.opener(request.opener);
         let opened = self.open_found(opening, now_ns);
-        self.opener(NONE);
+        self.opener(FlowIndex::NONE);
         opened
     }
 
-    fn opener(&mut self, opener: u32) {
+    fn opener(&mut self, opener: FlowIndex) {
         if let Some(opens) = &mut self.opens {
             opens.opener = opener;
         }
@@ -224,7 +231,7 @@ impl Stack {
     /// A requested connection cannot be opened: the flow goes on without.
     pub fn refuse_request(&mut self, request: &Request) {
         if let Some(opens) = &mut self.opens {
-            opens.links[request.opener as usize].request = 0;
+            opens.links[request.opener.position()].request = 0;
             self.wake(request.opener);
         }
     }
@@ -232,16 +239,16 @@ impl Stack {
     /// A flow has ended: the one that waits for it goes on, with the template that it named, and the one that it waits for does by
     /// itself.
     #[inline(never)]
-    pub(super) fn part(&mut self, index: u32) {
+    pub(super) fn part(&mut self, index: FlowIndex) {
         let Some(opens) = &mut self.opens else { return };
-        let Link { next, opener, opened, .. } = core::mem::replace(&mut opens.links[index as usize], NOTHING);
-        if opened != NONE {
-            opens.links[opened as usize].opener = NONE;
+        let Link { next, opener, opened, .. } = core::mem::replace(&mut opens.links[index.position()], NOTHING);
+        if opened != FlowIndex::NONE {
+            opens.links[opened.position()].opener = FlowIndex::NONE;
         }
-        if opener != NONE {
-            let link = &mut opens.links[opener as usize];
-            link.opened = NONE;
-            if next != NONE {
+        if opener != FlowIndex::NONE {
+            let link = &mut opens.links[opener.position()];
+            link.opened = FlowIndex::NONE;
+            if next != UNNAMED {
                 link.next = next;
             }
             self.wake(opener);
@@ -249,7 +256,7 @@ impl Stack {
     }
 
     /// The program of a flow goes on with the next tick.
-    fn wake(&mut self, index: u32) {
+    fn wake(&mut self, index: FlowIndex) {
         let flow = &mut self.flows[index];
         flow.program_at = wheel::tick_at(self.now.ns).wrapping_add(1);
         flow.set(flags::PROGRAM_WAITS);

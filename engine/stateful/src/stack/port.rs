@@ -5,6 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use super::side_index::SideIndex;
 use crate::{
     Address,
+    flow::FlowIndex,
     packet::{LowerHeaders, Packet, SegmentHeader},
 };
 
@@ -69,11 +70,13 @@ impl NextHops {
 /// Flows of a port that have something to send, in the order in which they send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queue {
-    pub(super) head: u32,
-    pub(super) tail: u32,
+    pub(super) head: FlowIndex,
+    pub(super) tail: FlowIndex,
 }
 
+/// A port as a stack has it. Its size is a power of two, so that one is found by a shift.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(super) struct Port {
     pub(super) link: PortLink,
     /// Which frames are for its station, and need no closer look.
@@ -86,6 +89,8 @@ pub(super) struct Port {
     /// In the order in which they leave.
     pub(super) answers: VecDeque<Answer>,
 }
+
+const _: () = assert!(size_of::<Port>().is_power_of_two());
 
 /// The MAC that frames for a station have as their destination, as the first 8 bytes of a frame are read.
 #[derive(Clone, Copy, Debug)]
@@ -131,13 +136,17 @@ impl Port {
         if self.groups { address.group_mac() } else { None }
     }
 
+    /// The MAC of a multicast group, or another if an address is none of a group.
+    // Not inlined: the compiler would take MACs apart, byte by byte.
+    #[inline(never)]
+    fn group_or(&self, address: Address, mac: [u8; 6]) -> [u8; 6] {
+        self.group_mac(address).unwrap_or(mac)
+    }
+
     /// The MAC of the next hop of frames that answer a packet.
     #[inline]
     pub(super) fn back_to(&self, packet: &Packet<'_>) -> [u8; 6] {
-        match self.group_mac(packet.source) {
-            Some(group) => group,
-            None => packet.source_mac,
-        }
+        if self.groups { self.group_or(packet.source, packet.source_mac) } else { packet.source_mac }
     }
 
     /// Whether a packet can come from an address (RFC 1122 section 4.2.3.10): a host's, or a multicast one if that is allowed.

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Segments of flows whose programs wait for the end of a message: what they bring is looked through as it is taken in.
 use super::Stack;
-use crate::{application::reader::Readers, counters::Count, flow::flags, packet::Segment};
+use crate::{
+    application::reader::Readers,
+    counters::Count,
+    flow::{FlowIndex, flags},
+    packet::Segment,
+};
 
 impl Stack {
     /// A segment of a flow arrives. It is looked through if there are readers. Whether the flow's program may go on.
-    pub(super) fn input_and_read(&mut self, index: u32, s: &Segment<'_>, ecn: u8) -> bool {
+    pub(super) fn input_and_read(&mut self, index: FlowIndex, s: &Segment<'_>, ecn: u8) -> bool {
         let flow = &self.flows[index];
         let side = usize::from(flow.side);
         let room = self.readers.as_mut().map_or(usize::MAX, |readers| readers.room(index, side, flow, s));

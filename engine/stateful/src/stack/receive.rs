@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Protocol,
     counters::Count,
-    flow::{State, flags, seq_before},
+    flow::{FlowIndex, State, flags, seq_before},
     offload::OffloadRequest,
     packet::{
         Content, Datagram, Endpoints, Error, FastPathPacket, LowerHeaders, Packet, Reject, Segment, SegmentHeader,
@@ -41,7 +41,7 @@ pub struct Hints<'a> {
 pub struct Prefetched {
     hash: u32,
     /// The slot of the flow that the frame most likely is of; none may have it any more, or another flow.
-    index: u32,
+    index: FlowIndex,
 }
 
 /// Outcome of demultiplexing one frame.
@@ -121,7 +121,7 @@ impl Stack {
         }
         for Prefetched { hash, index } in &mut found[..count] {
             *index = self.table.first(*hash);
-            if let (Some(flow), Some(upper)) = (self.flows.get(*index), self.uppers.get(*index as usize)) {
+            if let (Some(flow), Some(upper)) = (self.flows.get(*index), self.uppers.get(index.position())) {
                 fetch(flow);
                 fetch(upper);
             }
@@ -202,7 +202,7 @@ impl Stack {
         frame: &[u8],
         hints: Hints<'_>,
         plain: &FastPathPacket<F, Segment<'_>>,
-        (hash, index): (u32, Option<u32>),
+        (hash, index): (u32, Option<FlowIndex>),
     ) -> Received {
         if !PREDICTS {
             return self.receive_found(port, frame, plain, (hash, index));
@@ -221,18 +221,27 @@ impl Stack {
         port: usize,
         frame: &[u8],
         plain: &FastPathPacket<F, Segment<'_>>,
-        (hash, index): (u32, Option<u32>),
+        (hash, index): (u32, Option<FlowIndex>),
     ) -> Received {
         let s = &plain.content;
         match index {
             Some(index) => self.receive_known(port, index, frame, s, plain.ecn),
-            None => self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), *s, hash),
+            None => self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), s, hash),
         }
     }
 
-    /// As `receive_v4` and `receive_v6`, of what is no plain segment: most of it is plain all the same.
-    #[inline(never)]
+    /// As `receive_v4` and `receive_v6`, of what is no plain segment that header prediction may take.
+    #[inline(always)]
     fn receive_other<F: Family>(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
+        if fast::may_be_udp::<F>(frame) {
+            return self.receive_datagram::<F>(port, frame, hints);
+        }
+        self.receive_segment::<F>(port, frame, hints)
+    }
+
+    /// What may be a datagram arrives: most are plain.
+    #[inline(never)]
+    fn receive_datagram<F: Family>(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
         let Some(plain) = FastPathPacket::<F, Datagram<'_>>::read_udp(frame) else {
             return self.receive_segment::<F>(port, frame, hints);
         };
@@ -272,7 +281,7 @@ impl Stack {
 
     /// The flow of a frame with this hash that `is` says it is: most often that which was found ahead.
     #[inline(always)]
-    fn find_hinted(&self, hash: u32, hints: Hints<'_>, is: impl Fn(u32) -> bool) -> Option<u32> {
+    fn find_hinted(&self, hash: u32, hints: Hints<'_>, is: impl Fn(FlowIndex) -> bool) -> Option<FlowIndex> {
         if let Some(&Prefetched { index, .. }) = hints.ahead
             // One that has ended may be in no table any more.
             && self.flows.get(index).is_some_and(|flow| flow.state != State::Closed)
@@ -359,7 +368,7 @@ impl Stack {
     fn receive_packet(&mut self, port: usize, frame: &[u8], packet: &Packet<'_>, wanted: &Lookup) -> Received {
         match (&packet.content, wanted.index) {
             (Content::Tcp(segment), Some(index)) => self.receive_known(port, index, frame, segment, packet.ecn),
-            (Content::Tcp(segment), None) => self.receive_unknown(port, packet, *segment, wanted.hash),
+            (Content::Tcp(segment), None) => self.receive_unknown(port, packet, segment, wanted.hash),
             (Content::Udp(datagram), _) => self.receive_udp(port, packet, datagram, wanted),
             (Content::Icmp(error), _) => self.receive_icmp_error(port, error, wanted),
         }
@@ -413,7 +422,7 @@ impl Stack {
 
     /// A segment of a flow, if header prediction takes it: then it is none of another connection between these. False: nothing was done.
     #[inline(always)]
-    fn receive_predicted(&mut self, index: u32, s: &Segment<'_>, ecn: u8) -> bool {
+    fn receive_predicted(&mut self, index: FlowIndex, s: &Segment<'_>, ecn: u8) -> bool {
         let (flow, mut cx, backlogs) = self.parts(index);
         if !flow.input_if_predicted(s, ecn, &mut cx, backlogs) {
             return false;
@@ -427,7 +436,7 @@ impl Stack {
 
     /// A segment of a flow. It is all that is read of the frame, but for what is rare.
     #[inline(never)]
-    fn receive_known(&mut self, port: usize, index: u32, frame: &[u8], s: &Segment<'_>, ecn: u8) -> Received {
+    fn receive_known(&mut self, port: usize, index: FlowIndex, frame: &[u8], s: &Segment<'_>, ecn: u8) -> Received {
         let flow = &self.flows[index];
         if flow.state == State::TimeWait
             && s.flags & (flag::SYN | flag::ACK | flag::RST) == flag::SYN
@@ -459,7 +468,7 @@ impl Stack {
 
     /// A segment of a flow arrives where more is done with segments than TCP does.
     #[inline(never)]
-    fn input_with_reader(&mut self, index: u32, port: usize, s: Segment<'_>, ecn: u8) {
+    fn input_with_reader(&mut self, index: FlowIndex, port: usize, s: Segment<'_>, ecn: u8) {
         self.note_before(index);
         let next = !s.payload.is_empty() && s.seq == self.flows[index].rcv_nxt;
         let chosen = !(self.first_bytes_choose && next) || self.choose(index, port, s.payload);
@@ -470,7 +479,7 @@ impl Stack {
     }
 
     #[cold]
-    fn receive_unacceptable_ack(&mut self, port: usize, index: u32, frame: &[u8], s: Segment<'_>) -> Received {
+    fn receive_unacceptable_ack(&mut self, port: usize, index: FlowIndex, frame: &[u8], s: Segment<'_>) -> Received {
         let side = SideIndex::of_flow(self.flows[index].side);
         self.sides[side.position()].counters.received(self.now.ns);
         self.sides[side.position()].counters.one(Count::AcksOfUnsent);
@@ -481,7 +490,7 @@ impl Stack {
     }
 
     /// RFC 6191, RFC 9293 section 3.10.7.4: a SYN beyond what a server's flow in TIME-WAIT has seen.
-    fn may_be_reused(&self, index: u32, s: Segment<'_>) -> bool {
+    fn may_be_reused(&self, index: FlowIndex, s: Segment<'_>) -> bool {
         let flow = &self.flows[index];
         let newer = match s.timestamps() {
             Some((value, _)) if flow.has(flags::TIMESTAMPS) => seq_before(flow.ts_recent, value),
@@ -490,7 +499,7 @@ impl Stack {
         !flow.has(flags::CLIENT) && (newer || seq_before(flow.rcv_nxt, s.seq))
     }
 
-    fn receive_unknown(&mut self, port: usize, packet: &Packet<'_>, s: Segment<'_>, hash: u32) -> Received {
+    fn receive_unknown(&mut self, port: usize, packet: &Packet<'_>, s: &Segment<'_>, hash: u32) -> Received {
         if !self.ports[port].may_be_source(packet.source) {
             return Received::Foreign;
         }
@@ -499,7 +508,7 @@ impl Stack {
         }
         let tuple = &Tuple::of(packet, s.source_port, s.destination_port);
         let opens = s.flags & (flag::SYN | flag::ACK | flag::RST | flag::FIN) == flag::SYN;
-        if opens && let Some(template) = self.server_for(port, tuple, Protocol::Tcp, None) {
+        if opens && let Some(template) = self.first_server_for(port, tuple, Protocol::Tcp) {
             let (number, mac) = (self.server_number(template), self.ports[port].back_to(packet));
             let Some(index) = self.add(template, false, number, (tuple, false, hash), mac) else {
                 self.sides[SideIndex::of(template, false).position()].counters.one(Count::FlowsExhausted);
@@ -508,7 +517,7 @@ impl Stack {
             let isn = self.initial_sequence(tuple);
             self.note_before(index);
             let (flow, mut cx, _) = self.parts(index);
-            flow.accept(&s, isn, &mut cx);
+            flow.accept(s, isn, &mut cx);
             self.settle(index);
             return Received::Taken;
         }
@@ -517,7 +526,7 @@ impl Stack {
             return Received::Elsewhere;
         }
         if !s.has(flag::RST) {
-            self.refuse(port, packet, &s, side);
+            self.refuse(port, packet, s, side);
         }
         Received::Taken
     }
@@ -565,8 +574,8 @@ impl Stack {
             None if !self.ports[port].may_be_source(packet.source) => return Received::Foreign,
             None if self.is_ignored(packet) => return self.ignore(port, packet),
             None => {
-                let Some(template) = self.server_for(port, &tuple, Protocol::Udp, Some(d.payload)) else {
-                    if let Some(template) = self.server_for(port, &tuple, Protocol::Udp, None) {
+                let Some(template) = self.server_for(port, &tuple, Protocol::Udp, d.payload) else {
+                    if let Some(template) = self.first_server_for(port, &tuple, Protocol::Udp) {
                         self.sides[SideIndex::of(template, false).position()].counters.one(Count::Unmatched);
                     }
                     return match self.owner(port, tuple.local) {

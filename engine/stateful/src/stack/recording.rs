@@ -3,9 +3,8 @@
 use super::{Key, Stack, Tuple, secrets::HashKeys};
 use crate::{
     counters::Count,
-    flow::{State, flags},
+    flow::{FlowIndex, State, flags},
     records::{Ended, Recorder, Records},
-    slab::NONE,
 };
 
 impl Stack {
@@ -24,7 +23,7 @@ impl Stack {
 
     /// A flow begins.
     #[inline]
-    pub(super) fn note_begin(&mut self, index: u32, tuple: &Tuple, udp: bool) {
+    pub(super) fn note_begin(&mut self, index: FlowIndex, tuple: &Tuple, udp: bool) {
         if let Some(records) = &mut self.records {
             let seen_by_peer = Tuple {
                 local: tuple.remote,
@@ -41,7 +40,7 @@ impl Stack {
 
     /// From now on the stack works for a flow.
     #[inline]
-    pub(super) fn note_before(&mut self, index: u32) {
+    pub(super) fn note_before(&mut self, index: FlowIndex) {
         if self.records.as_ref().is_some_and(|records| records.records(index)) {
             self.before(index);
         }
@@ -49,14 +48,14 @@ impl Stack {
 
     /// The stack has worked for a flow.
     #[inline]
-    pub(super) fn note_after(&mut self, index: u32) {
+    pub(super) fn note_after(&mut self, index: FlowIndex) {
         if self.works_for == index {
             self.after(index);
         }
     }
 
     #[inline(never)]
-    fn before(&mut self, index: u32) {
+    fn before(&mut self, index: FlowIndex) {
         let side = usize::from(self.flows[index].side);
         let Some(records) = &mut self.records else { return };
         records.before(self.flows[index].has(flags::UDP), &self.sides[side].counters);
@@ -64,8 +63,8 @@ impl Stack {
     }
 
     #[inline(never)]
-    fn after(&mut self, index: u32) {
-        self.works_for = NONE;
+    fn after(&mut self, index: FlowIndex) {
+        self.works_for = FlowIndex::NONE;
         let side = usize::from(self.flows[index].side);
         let Some(records) = &mut self.records else { return };
         let flow = &self.flows[index];
@@ -75,14 +74,14 @@ impl Stack {
 
     /// A flow has ended.
     #[inline]
-    pub(super) fn note_end(&mut self, index: u32) {
+    pub(super) fn note_end(&mut self, index: FlowIndex) {
         if self.records.as_ref().is_some_and(|records| records.records(index)) {
             self.write_record(index);
         }
     }
 
     #[inline(never)]
-    fn write_record(&mut self, index: u32) {
+    fn write_record(&mut self, index: FlowIndex) {
         let (tuple, side) = (self.tuple_of(index), usize::from(self.flows[index].side));
         let Some(records) = &mut self.records else { return };
         let flow = &self.flows[index];

@@ -3,7 +3,10 @@
 //!
 //! A flow that loses a message is measured too long from there on: its replies answer earlier messages.
 use super::Stack;
-use crate::{Scenario, flow::flags};
+use crate::{
+    Scenario,
+    flow::{FlowIndex, flags},
+};
 
 /// Messages without a reply whose times are held; those sent while this many are, are not measured.
 const HELD: usize = 8;
@@ -61,10 +64,10 @@ pub(super) fn bytes(scenario: &Scenario, flows: usize) -> usize {
 impl Stack {
     /// A message came to a flow.
     #[inline]
-    pub(super) fn answered(&mut self, index: u32) {
+    pub(super) fn answered(&mut self, index: FlowIndex) {
         let Some(replies) = &mut self.replies else { return };
         if self.flows[index].has(flags::CLIENT)
-            && let Some(ns) = replies[index as usize].answered(self.now.ns)
+            && let Some(ns) = replies[index.position()].answered(self.now.ns)
         {
             self.side(index).counters.round_trip(ns);
         }

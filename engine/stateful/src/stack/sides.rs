@@ -3,7 +3,11 @@
 //! few steps however many templates there are: addresses of all pools cut their space into intervals, and each knows its pools.
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Tuple, leased::LeasedClient, side_index::SideIndex};
+use super::{
+    Tuple,
+    leased::LeasedClient,
+    side_index::{SideIndex, TemplateIndex},
+};
 use crate::{Address, Pool, Protocol, Scenario};
 
 /// Entries of all intervals together, at most: pools that overlap in very many ways are searched one after the other instead.
@@ -98,6 +102,7 @@ impl Sides {
         let mut owners: BTreeMap<usize, BTreeMap<(PoolIndex, bool), SideIndex>> = BTreeMap::new();
         let mut macs = Vec::with_capacity(scenario.templates.len());
         for (index, template) in scenario.templates.iter().enumerate() {
+            let index = TemplateIndex::new(index);
             let mut own = |port: usize, pool: usize, client: bool| {
                 owners
                     .entry(port)
@@ -142,7 +147,7 @@ impl Sides {
         port: usize,
         protocol: Protocol,
         tuple: &Tuple,
-    ) -> impl Iterator<Item = usize> + use<'a> {
+    ) -> impl Iterator<Item = TemplateIndex> + use<'a> {
         let local = tuple.local;
         let found = self.servers.binary_search_by_key(&listening(port, protocol, tuple.local_port), |(key, _)| *key);
         let at = found.map_or(&[][..], |index| self.servers[index].1.at(local));
@@ -178,8 +183,8 @@ impl Sides {
     }
 
     /// The client of a template's leased pools that has an address.
-    pub(super) fn leased(&self, pools: &[Pool], template: usize, client: Address) -> Option<LeasedClient> {
-        self.macs[template].at(client).iter().find_map(|(_, index)| {
+    pub(super) fn leased(&self, pools: &[Pool], template: TemplateIndex, client: Address) -> Option<LeasedClient> {
+        self.macs[template.position()].at(client).iter().find_map(|(_, index)| {
             let pool = Some(index.of(pools)).filter(|pool| pool.is_leased())?;
             Some(LeasedClient { pool: index.0, offset: pool.contains(client)? as u32 })
         })
@@ -187,8 +192,8 @@ impl Sides {
 
     /// The MAC of a template's client that has one of its own.
     #[inline]
-    pub(super) fn own_mac(&self, pools: &[Pool], template: usize, client: Address) -> Option<[u8; 6]> {
-        self.macs[template].at(client).iter().find_map(|(_, pool)| {
+    pub(super) fn own_mac(&self, pools: &[Pool], template: TemplateIndex, client: Address) -> Option<[u8; 6]> {
+        self.macs[template.position()].at(client).iter().find_map(|(_, pool)| {
             let pool = pool.of(pools);
             pool.mac(pool.contains(client)?)
         })

@@ -5,8 +5,8 @@ use spate_arch::fetch;
 use super::{Stack, key::Key};
 use crate::{
     counters::Count,
-    flow::{Flow, State, flags},
-    slab::{NONE, Slab},
+    flow::{Flow, FlowIndex, State, flags},
+    slab::Slab,
     tcp::Instant,
     time_wait,
     wheel::{self, TimerNode, TimerNodes},
@@ -18,7 +18,7 @@ const HANDSHAKE_NS: u64 = 200_000_000;
 impl TimerNodes for Slab<Flow> {
     #[inline]
     fn link(&mut self, index: u32) -> &mut TimerNode {
-        &mut self[index].link
+        &mut self[FlowIndex::new(index)].link
     }
 }
 
@@ -29,7 +29,7 @@ impl Stack {
         let to = wheel::tick_at(now_ns);
         let mut happened = false;
         while let Some(index) = self.wheel.take_due(&mut self.flows, to) {
-            self.expire(index);
+            self.expire(FlowIndex::new(index));
             happened = true;
         }
         self.end_time_waits(to) || happened
@@ -37,7 +37,7 @@ impl Stack {
 
     /// TIME-WAIT is over up to a tick. Whether any was.
     fn end_time_waits(&mut self, to: u32) -> bool {
-        let mut due = [time_wait::Entry { index: NONE, at: 0 }; time_wait::BATCH];
+        let mut due = [time_wait::Entry { index: FlowIndex::NONE, at: 0 }; time_wait::BATCH];
         let mut happened = false;
         loop {
             let count = self.time_waits.take_due(to, &mut due);
@@ -63,16 +63,16 @@ impl Stack {
             self.time_waits.look_ahead(
                 |index| {
                     fetch(&flows[index]);
-                    if let Some(upper) = uppers.get(index as usize) {
+                    if let Some(upper) = uppers.get(index.position()) {
                         fetch(upper);
                     }
                 },
-                |index| table.fetch(Key::of_flow(&flows[index], uppers.get(index as usize), keys).hash(keys)),
+                |index| table.fetch(Key::of_flow(&flows[index], uppers.get(index.position()), keys).hash(keys)),
             );
         }
     }
 
-    fn expire(&mut self, index: u32) {
+    fn expire(&mut self, index: FlowIndex) {
         let tick = wheel::tick_at(self.now.ns);
         let flow = &self.flows[index];
         if flow.state == State::Closed {
@@ -111,26 +111,40 @@ impl Stack {
     /// After something has happened to a flow: gives it its turn to send, which sets its timer too, or sets that now, or
     /// forgets the flow.
     #[inline(always)]
-    pub(super) fn settle(&mut self, index: u32) {
+    pub(super) fn settle(&mut self, index: FlowIndex) {
         self.note_after(index);
-        if matches!(self.flows[index].state, State::Closed | State::TimeWait) {
-            self.settle_ended(index);
-        } else {
-            self.settle_open(index);
+        self.settle_noted(index);
+    }
+
+    /// The same of a flow for which the stack no longer works.
+    #[inline(always)]
+    pub(super) fn settle_noted(&mut self, index: FlowIndex) {
+        match self.flows[index].state {
+            State::Closed => self.settle_closed(index),
+            State::TimeWait => self.settle_time_wait(index),
+            _ => self.settle_open(index),
         }
     }
 
-    /// Settles a flow that is closed, or in TIME-WAIT.
     #[inline(never)]
-    fn settle_ended(&mut self, index: u32) {
-        if !self.ends(index) && !self.ends_in_turn(index) {
+    fn settle_closed(&mut self, index: FlowIndex) {
+        self.is_open_no_more(index);
+        if !self.flows[index].has(flags::READY) {
+            self.forget(index);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_time_wait(&mut self, index: FlowIndex) {
+        self.is_open_no_more(index);
+        if !self.ends_in_turn(index) {
             self.settle_open(index);
         }
     }
 
     /// Moves a flow that only waits for the end of TIME-WAIT from the wheel to the queue. False if it waits for more, or there is no room.
     #[inline]
-    fn ends_in_turn(&mut self, index: u32) -> bool {
+    fn ends_in_turn(&mut self, index: FlowIndex) -> bool {
         let flow = &self.flows[index];
         let at = flow.wait_at;
         if flow.any(flags::HAS_OUTPUT) || flow.flags & flags::TIMED_AT_ALL != flags::WAITING {
@@ -141,7 +155,7 @@ impl Stack {
         }
         let fits = self.time_waits.push(index, at);
         if fits {
-            self.wheel.cancel(&mut self.flows, index);
+            self.wheel.cancel(&mut self.flows, index.position() as u32);
             self.flows[index].link = TimerNode::elsewhere(at);
         }
         fits
@@ -149,7 +163,7 @@ impl Stack {
 
     /// Its turn to send, or its timer.
     #[inline(always)]
-    pub(super) fn settle_open(&mut self, index: u32) {
+    pub(super) fn settle_open(&mut self, index: FlowIndex) {
         let flow = &self.flows[index];
         if flow.any(flags::HAS_OUTPUT) {
             if !flow.has(flags::READY) {
@@ -162,7 +176,7 @@ impl Stack {
 
     /// The wheel wakes it up at its earliest deadline, or before.
     #[inline]
-    fn set_timer(&mut self, index: u32) {
+    fn set_timer(&mut self, index: FlowIndex) {
         let flow = &self.flows[index];
         let mut at = flow.deadline();
         if matches!(flow.state, State::SynSent | State::SynReceived) {
@@ -171,13 +185,13 @@ impl Stack {
             at = if wheel::before(soon, at) { soon } else { at };
         }
         if flow.link.at().is_none_or(|set| wheel::before(at, set)) {
-            self.wheel.reset(&mut self.flows, index, at);
+            self.wheel.reset(&mut self.flows, index.position() as u32, at);
         }
     }
 
-    /// A flow is closed, or in TIME-WAIT: it is open no more. Whether there is nothing to be done for it.
-    #[inline]
-    fn ends(&mut self, index: u32) -> bool {
+    /// A flow is closed, or in TIME-WAIT: it is open no more.
+    #[inline(always)]
+    fn is_open_no_more(&mut self, index: FlowIndex) {
         let flow = &mut self.flows[index];
         if flow.has(flags::OPEN) {
             flow.clear(flags::OPEN);
@@ -192,23 +206,15 @@ impl Stack {
                 self.part(index);
             }
         }
-        let flow = &self.flows[index];
-        if flow.state == State::TimeWait {
-            return false;
-        }
-        if !flow.has(flags::READY) {
-            self.forget(index);
-        }
-        true
     }
 
-    fn forget(&mut self, index: u32) {
-        self.wheel.cancel(&mut self.flows, index);
+    fn forget(&mut self, index: FlowIndex) {
+        self.wheel.cancel(&mut self.flows, index.position() as u32);
         let flow = &mut self.flows[index];
         flow.release(&mut self.recoveries);
         flow.drop_backlog(&mut self.backlogs);
         let keys = &self.secrets.hash;
-        let key = Key::of_flow(flow, self.uppers.get(index as usize), keys);
+        let key = Key::of_flow(flow, self.uppers.get(index.position()), keys);
         let held = self.table.remove(key.hash(keys), index);
         if let Some(readers) = &mut self.readers {
             readers.release(index);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sending: answers to segments of no open flow first, then flows in turn.
-use spate_net::ethernet::macs;
-
-use super::{Stack, leased::LeasedClient};
+use super::{Stack, leased::LeasedClient, side_index::SideIndex};
 use crate::{
     Address,
     counters::Count,
-    flow::{State, flags},
+    flow::{FlowIndex, State, flags},
     offload::OffloadRequest,
     packet::{Endpoints, LowerHeaders, Options, TCP_HEADER},
     slab::NONE,
@@ -24,18 +22,18 @@ impl Stack {
     #[inline]
     pub fn is_ready(&self, port: usize) -> bool {
         let port = &self.ports[port];
-        port.ready.head != NONE || !port.answers.is_empty()
+        port.ready.head != FlowIndex::NONE || !port.answers.is_empty()
     }
 
     #[inline]
-    pub(super) fn enqueue(&mut self, index: u32) {
+    pub(super) fn enqueue(&mut self, index: FlowIndex) {
         let flow = &mut self.flows[index];
         let port = self.sides[usize::from(flow.side)].port;
         flow.set(flags::READY);
-        debug_assert_eq!(flow.ready_next, NONE, "it is in no queue");
+        debug_assert_eq!(flow.ready_next, FlowIndex::NONE, "it is in no queue");
         let queue = &mut self.ports[port].ready;
         let tail = core::mem::replace(&mut queue.tail, index);
-        if tail == NONE {
+        if tail == FlowIndex::NONE {
             queue.head = index;
         } else {
             self.flows[tail].ready_next = index;
@@ -44,15 +42,15 @@ impl Stack {
 
     /// Takes the first out of a port's queue. Whether nothing is to be done for it now (see `Flow::rests`).
     #[inline]
-    pub(super) fn dequeue(&mut self, port: usize, index: u32) -> bool {
+    pub(super) fn dequeue(&mut self, port: usize, index: FlowIndex) -> bool {
         let flow = &mut self.flows[index];
         flow.clear(flags::READY);
-        let (next, rests) = (core::mem::replace(&mut flow.ready_next, NONE), flow.rests());
+        let (next, rests) = (core::mem::replace(&mut flow.ready_next, FlowIndex::NONE), flow.rests());
         let queue = &mut self.ports[port].ready;
         debug_assert_eq!(queue.head, index);
         queue.head = next;
-        if next == NONE {
-            queue.tail = NONE;
+        if next == FlowIndex::NONE {
+            queue.tail = FlowIndex::NONE;
         }
         rests
     }
@@ -70,7 +68,7 @@ impl Stack {
             self.sides[answer.side.position()].counters.one(Count::StraysRefused);
             self.ports[port].answers.pop_front();
         }
-        while self.ports[port].ready.head != NONE {
+        while self.ports[port].ready.head != FlowIndex::NONE {
             let index = self.ports[port].ready.head;
             self.note_before(index);
             let flow = &self.flows[index];
@@ -89,7 +87,7 @@ impl Stack {
                 outcome @ (SendOutcome::Done | SendOutcome::More) => {
                     self.note_after(index);
                     if !self.dequeue(port, index) {
-                        self.settle(index);
+                        self.settle_noted(index);
                     }
                     debug_assert!(outcome == SendOutcome::Done || self.flows[index].has(flags::READY), "it has more");
                 }
@@ -99,7 +97,7 @@ impl Stack {
 
     /// A flow's turn to send, if it is not the common case.
     #[inline(never)]
-    fn turn_rare(&mut self, index: u32, mac: [u8; 6], out: &mut impl Output) -> SendOutcome {
+    fn turn_rare(&mut self, index: FlowIndex, mac: [u8; 6], out: &mut impl Output) -> SendOutcome {
         let flow = &self.flows[index];
         let ends = if flow.has(flags::V6) {
             let [source, destination] = self.v6(index);
@@ -114,7 +112,7 @@ impl Stack {
     #[inline(always)]
     fn turn<const PLAIN: bool>(
         &mut self,
-        index: u32,
+        index: FlowIndex,
         mac: [u8; 6],
         ends: Endpoints,
         out: &mut impl Output,
@@ -127,24 +125,16 @@ impl Stack {
                 Endpoints::V4 { source, .. } => Address::v4(source),
                 Endpoints::V6 { source, .. } => source,
             };
-            let own = match self.leased.get(index as usize) {
+            let own = match self.leased.get(index.position()) {
                 Some(&LeasedClient { pool, offset }) if pool != NONE => self.pools[pool as usize].mac(offset.into()),
-                _ => self.found.own_mac(&self.pools, flow.template(), client),
+                _ => self.found.own_mac(&self.pools, SideIndex::of_flow(flow.side).template(), client),
             };
             if let Some(own) = own {
                 source = own;
             }
         }
-        let below = LowerHeaders {
-            macs: macs(flow.remote_mac, source),
-            ends,
-            tos: side.tunables.tos,
-            ttl: side.tunables.ttl,
-            id: flow.snd_nxt as u16,
-            finish: finish(out),
-        };
         let data = Data { payloads: &self.scenario.payloads, backlogs: &self.backlogs };
-        let from = Sources { below: &below, data };
+        let from = Sources { mac: source, ends, id: flow.snd_nxt as u16, finish: finish(out), data };
         let mut cx = Context {
             now: self.now,
             recoveries: &mut self.recoveries,
@@ -160,7 +150,7 @@ impl Stack {
             let turn = flow.output_datagrams(&mut cx, &from, out);
             let sent = side.counters.get(Count::MessagesSent) - before;
             if let Some(replies) = &mut self.replies {
-                replies[index as usize].sent(sent, self.now.ns);
+                replies[index.position()].sent(sent, self.now.ns);
             }
             if sent > 0 && !flow.has(flags::CLIENT) && flow.has(flags::SILENT) {
                 flow.clear(flags::SILENT);

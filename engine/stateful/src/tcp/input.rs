@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A segment arrives (RFC 9293 section 3.10.7).
-use super::{Context, Instant, NOT_SCALED, Recovery, scale_of};
+use super::{Context, Instant, NOT_SCALED, Recovery};
 use crate::{
     counters::Count,
-    flow::{Flow, State, flags, seq_before, seq_max},
+    flow::{Flow, RecoveryIndex, State, flags, seq_before, seq_max},
     packet::{Segment, flag},
     sending::Backlog,
-    slab::{NONE, Slab},
+    slab::Slab,
 };
 
 /// Congestion experienced.
@@ -19,6 +19,7 @@ const BETWEEN_ANSWERS: u16 = (500_000_000u64.div_ceil(1 << 25) + 1) as u16;
 
 impl Flow {
     /// A server's end of a connection begins with a SYN.
+    #[inline(always)]
     pub fn accept(&mut self, s: &Segment<'_>, isn: u32, cx: &mut Context<'_>) {
         self.begin(isn, cx);
         self.state = State::SynReceived;
@@ -51,8 +52,9 @@ impl Flow {
         if tunables.sack && offers.sack_permitted {
             self.set(flags::SACK);
         }
-        self.scales = match (tunables.window_scale, offers.window_scale) {
-            (true, Some(scale)) => scale_of(tunables.receive_buffer) << 4 | scale,
+        // What this end offers is there since it began.
+        self.scales = match offers.window_scale {
+            Some(scale) if self.is_scaled() => self.receive_scale() << 4 | scale,
             _ => NOT_SCALED,
         };
         self.cwnd = self.initial_cwnd(tunables);
@@ -68,7 +70,7 @@ impl Flow {
             && s.flags & !(flag::PSH | flag::FIN) == flag::ACK
             && s.seq == self.rcv_nxt
             && !self.any(RARE)
-            && self.recovery == NONE
+            && self.recovery == RecoveryIndex::NONE
             && !s.has_more_options()
             && ecn != MARKED;
         if !usual {
@@ -590,7 +592,7 @@ impl Flow {
         if PLAIN || !self.any(flags::RECOVERY) {
             self.dup_acks = 0;
         }
-        if !PLAIN && (self.recovery != NONE || self.any(flags::RECOVERY | flags::LOSS | flags::PROBED)) {
+        if !PLAIN && (self.recovery != RecoveryIndex::NONE || self.any(flags::RECOVERY | flags::LOSS | flags::PROBED)) {
             self.detect_spurious(s, cx);
             self.delivered(acked, newly, cx);
         } else if self.has(flags::LIMITED) {
@@ -689,7 +691,10 @@ impl Flow {
         cx.counters.add(Count::ReceivedDataBytes, u64::from(len));
         // Every second full segment at the latest (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
         let unacknowledged = self.rcv_nxt.wrapping_sub(self.ack_sent);
-        if cx.tunables.delayed_ack_ns == 0 || unacknowledged >= 2 * u32::from(self.mss) - 24 || self.recovery != NONE {
+        if cx.tunables.delayed_ack_ns == 0
+            || unacknowledged >= 2 * u32::from(self.mss) - 24
+            || self.recovery != RecoveryIndex::NONE
+        {
             self.set(flags::ACK_NOW | flags::OUTPUT);
         } else if !self.any(flags::ACK_NOW | flags::ACK_LATER) {
             self.ack_at = cx.now.tick_in(cx.tunables.delayed_ack_ns);
@@ -723,7 +728,7 @@ impl Flow {
 
     /// The end of the out-of-order data that is contiguous from a sequence number on.
     pub(crate) fn received_until(&self, seq: u32, recoveries: &Slab<Recovery>) -> Option<u32> {
-        if self.recovery == NONE { None } else { recoveries[self.recovery].received_until(seq) }
+        if self.recovery == RecoveryIndex::NONE { None } else { recoveries[self.recovery].received_until(seq) }
     }
 
     fn take_fin(&mut self, seq: u32, cx: &mut Context<'_>) {
@@ -759,7 +764,7 @@ impl Flow {
     #[inline(always)]
     fn in_sequence(&mut self, cx: &mut Context<'_>) -> bool {
         let finished = self.has(flags::FIN_RECEIVED) && !self.has(flags::PEER_CLOSED_REPORTED);
-        if self.recovery == NONE { finished } else { self.closes_gap(cx) | finished }
+        if self.recovery == RecoveryIndex::NONE { finished } else { self.closes_gap(cx) | finished }
     }
 
     /// Advances `rcv_nxt` over data that was received out of order before. True if there was any.

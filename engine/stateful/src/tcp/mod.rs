@@ -17,7 +17,7 @@ pub use recovery::Recovery;
 
 use crate::{
     counters::{Count, Counters},
-    flow::{Flow, State, flags, seq_before},
+    flow::{Flow, RecoveryIndex, State, flags, seq_before},
     packet,
     scenario::Tunables,
     slab::Slab,
@@ -193,8 +193,8 @@ impl Flow {
 
     /// Gives back what is held beside the flow.
     pub fn release(&mut self, recoveries: &mut Slab<Recovery>) {
-        let recovery = core::mem::replace(&mut self.recovery, crate::slab::NONE);
-        if recovery != crate::slab::NONE {
+        let recovery = core::mem::replace(&mut self.recovery, RecoveryIndex::NONE);
+        if recovery != RecoveryIndex::NONE {
             recoveries.give(recovery);
         }
     }

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An end sends data, FIN and acknowledgements that are due, as far as windows and the room for frames go: segments are built when they are sent.
+use spate_net::ethernet::macs;
+
 use super::{Context, Instant, TIMESTAMPS_LEN};
 use crate::{
     counters::Count,
-    flow::{Flow, State, flags, seq_before, seq_max},
-    offload::Segmentation,
-    packet::{self, LowerHeaders, Options, SegmentHeader, TCP_HEADER, flag},
+    flow::{Flow, RecoveryIndex, State, flags, seq_before, seq_max},
+    offload::{OffloadRequest, Segmentation},
+    packet::{self, Endpoints, LowerHeaders, Options, SegmentHeader, TCP_HEADER, flag},
     payload::Payload,
     scenario::Tunables,
     sending::Backlog,
-    slab::{NONE, Slab},
+    slab::Slab,
 };
 
 /// ECN-capable transport (RFC 3168 section 5).
@@ -50,13 +52,35 @@ pub struct Data<'a> {
     pub backlogs: &'a Slab<Backlog>,
 }
 
-/// A flow as seen from below: addresses, and what all its frames have in common.
+/// What frames of a flow are made of, besides the flow itself, in one turn to send.
 #[derive(Clone, Copy, Debug)]
 pub struct Sources<'a> {
-    /// Headers of Ethernet and IP.
-    pub below: &'a LowerHeaders,
+    /// Ethernet source.
+    pub mac: [u8; 6],
+    /// IP addresses.
+    pub ends: Endpoints,
+    /// IPv4 identification.
+    pub id: u16,
+    /// What the port's device completes.
+    pub finish: OffloadRequest,
     /// What it sends.
     pub data: Data<'a>,
+}
+
+impl Sources<'_> {
+    /// The headers of Ethernet and IP. They are put together right before they are written: else they would be on the stack while it is decided
+    /// what to send.
+    #[inline(always)]
+    pub fn below(&self, flow: &Flow, tunables: &Tunables) -> LowerHeaders {
+        LowerHeaders {
+            macs: macs(flow.remote_mac, self.mac),
+            ends: self.ends,
+            tos: tunables.tos,
+            ttl: tunables.ttl,
+            id: self.id,
+            finish: self.finish,
+        }
+    }
 }
 
 /// How far a flow has come in its turn to send.
@@ -96,7 +120,7 @@ impl Flow {
             | flags::LOSS
             | flags::ECN;
         let opened = (State::Established as u8..=State::TimeWait as u8).contains(&(self.state as u8));
-        opened && self.flags & RARE == 0 && self.recovery == NONE && self.snd_nxt == self.snd_max
+        opened && self.flags & RARE == 0 && self.recovery == RecoveryIndex::NONE && self.snd_nxt == self.snd_max
     }
 
     /// Sends what is due and may be sent, in the common case.
@@ -110,8 +134,8 @@ impl Flow {
         let turn = match self.send_next::<true>(&mut left, cx, from, out) {
             Some(turn) => turn,
             None => {
-                let (below, mut cx) = (*from.below, cx.copy());
-                self.send_more(left, &mut cx, &Sources { below: &below, ..*from }, out)
+                let (from, mut cx) = (*from, cx.copy());
+                self.send_more(left, &mut cx, &from, out)
             }
         };
         self.await_answer(before, idle, cx);
@@ -195,10 +219,10 @@ impl Flow {
         if let Some(segmentation) = out.segmentation()
             && !(plan.again || plan.forced || plan.fin)
         {
-            let (mut cx, below) = (cx.copy(), *from.below);
-            let segments = self.segments_together((plan.seq, plan.len), segmentation, *left, &cx, &below);
+            let (mut cx, from) = (cx.copy(), *from);
+            let segments = self.segments_together((plan.seq, plan.len), segmentation, *left, &cx, from.ends.headers());
             if segments > 1 {
-                if self.send_together(plan, segments, &mut cx, &Sources { below: &below, ..*from }, out) {
+                if self.send_together(plan, segments, &mut cx, &from, out) {
                     *left = left.saturating_sub(segments);
                     return None;
                 }
@@ -371,7 +395,7 @@ impl Flow {
     #[inline]
     fn effective_mss(&self, cx: &Context<'_>) -> u32 {
         let mut options = if self.has(flags::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
-        if self.recovery != NONE && self.has(flags::SACK) {
+        if self.recovery != RecoveryIndex::NONE && self.has(flags::SACK) {
             let blocks = self.blocks(cx) as u16;
             options += if blocks > 0 { 4 + 8 * blocks } else { 0 };
         }
@@ -392,7 +416,7 @@ impl Flow {
         if self.has(flags::TIMESTAMPS) {
             options.timestamps = Some((cx.now.ms(), self.ts_recent));
         }
-        if self.recovery != NONE && self.has(flags::SACK) {
+        if self.recovery != RecoveryIndex::NONE && self.has(flags::SACK) {
             let recovery = &cx.recoveries[self.recovery];
             let most = self.blocks(cx);
             // The block that changed last comes first (RFC 2018 section 4), a DSACK before it (RFC 2883 section 4).
@@ -406,11 +430,9 @@ impl Flow {
         options
     }
 
-    /// The window to announce: what was announced before is never taken back.
+    /// The window to announce, with a shift: what was announced before is never taken back.
     #[inline(always)]
-    fn window<const PLAIN: bool>(&mut self, cx: &Context<'_>) -> u16 {
-        let of_syn = !PLAIN && matches!(self.state, State::SynSent | State::SynReceived);
-        let scale = if of_syn { 0 } else { self.receive_scale() };
+    fn window(&mut self, scale: u8, cx: &Context<'_>) -> u16 {
         let edge = self.rcv_nxt.wrapping_add(cx.tunables.receive_buffer);
         self.rcv_adv = seq_max(self.rcv_adv, edge);
         let window = (self.rcv_adv.wrapping_sub(self.rcv_nxt) >> scale).min(0xffff);
@@ -422,7 +444,14 @@ impl Flow {
 
     #[inline(always)]
     fn head<const PLAIN: bool>(&mut self, seq: u32, flags: u8, cx: &Context<'_>) -> SegmentHeader {
-        let window = self.window::<PLAIN>(cx);
+        let of_syn = !PLAIN && matches!(self.state, State::SynSent | State::SynReceived);
+        self.head_with::<PLAIN>(seq, flags, if of_syn { 0 } else { self.receive_scale() }, cx)
+    }
+
+    /// The same with a shift of the window.
+    #[inline(always)]
+    fn head_with<const PLAIN: bool>(&mut self, seq: u32, flags: u8, scale: u8, cx: &Context<'_>) -> SegmentHeader {
+        let window = self.window(scale, cx);
         // Without ECN nothing is echoed.
         let echo = if !PLAIN && self.has(flags::ECHO) && flags & flag::SYN == 0 { flag::ECE } else { 0 };
         self.ack_sent = self.rcv_nxt;
@@ -448,7 +477,7 @@ impl Flow {
         out: &mut impl Output,
     ) -> bool {
         let len = plan.len as usize;
-        let header = from.below.len() + TCP_HEADER + self.options_len::<PLAIN>(cx);
+        let header = from.ends.headers() + TCP_HEADER + self.options_len::<PLAIN>(cx);
         let Some(frame) = out.frame(header + len) else { return false };
         self.write_data::<PLAIN>(frame, plan, header, cx, from);
         true
@@ -488,7 +517,7 @@ impl Flow {
         self.write::<PLAIN>(frame, &head, (len, sum), cx, from);
         self.count_sent::<PLAIN>(plan, cx);
         self.sent::<PLAIN>(plan, end.wrapping_add(u32::from(plan.fin)), cx);
-        if !PLAIN && self.recovery != NONE {
+        if !PLAIN && self.recovery != RecoveryIndex::NONE {
             self.dsack_sent(cx);
         }
     }
@@ -497,7 +526,7 @@ impl Flow {
     #[inline(always)]
     pub(super) fn options_len<const PLAIN: bool>(&self, cx: &Context<'_>) -> usize {
         let timestamps = if self.has(flags::TIMESTAMPS) { packet::TIMESTAMPS_LEN } else { 0 };
-        if PLAIN || self.recovery == NONE { timestamps } else { self.options(cx).len() }
+        if PLAIN || self.recovery == RecoveryIndex::NONE { timestamps } else { self.options(cx).len() }
     }
 
     /// Writes the headers of a segment that is no SYN, with data of a length and sum.
@@ -510,13 +539,13 @@ impl Flow {
         cx: &Context<'_>,
         from: &Sources<'_>,
     ) {
-        if PLAIN || self.recovery == NONE {
+        if PLAIN || self.recovery == RecoveryIndex::NONE {
             let timestamps = self.has(flags::TIMESTAMPS).then(|| (cx.now.ms(), self.ts_recent));
-            from.below.write_plain(frame, head, timestamps, data);
+            from.below(self, cx.tunables).write_plain(frame, head, timestamps, data);
         } else {
             let options = self.options(cx);
             cx.counters.add(Count::SackBlocksSent, options.sacks as u64);
-            from.below.write_tcp(frame, head, &options, data);
+            from.below(self, cx.tunables).write_tcp(frame, head, &options, data);
         }
     }
 
@@ -593,7 +622,7 @@ impl Flow {
             if !self.send_bare::<false>(self.snd_max, cx, from, out) {
                 return false;
             }
-            if self.recovery != NONE {
+            if self.recovery != RecoveryIndex::NONE {
                 let unanswered = &mut cx.recoveries[self.recovery].unanswered;
                 *unanswered = unanswered.saturating_sub(1);
                 if *unanswered > 0 && !self.has(flags::SACK) {
@@ -615,14 +644,14 @@ impl Flow {
         from: &Sources<'_>,
         out: &mut impl Output,
     ) -> bool {
-        let Some(frame) = out.frame(from.below.len() + TCP_HEADER + self.options_len::<PLAIN>(cx)) else {
+        let Some(frame) = out.frame(from.ends.headers() + TCP_HEADER + self.options_len::<PLAIN>(cx)) else {
             return false;
         };
         let head = self.head::<PLAIN>(seq, flag::ACK, cx);
         self.write::<PLAIN>(frame, &head, (0, 0), cx, from);
         cx.one(Count::SentPackets);
         cx.one(Count::SentAckPackets);
-        if !PLAIN && self.recovery != NONE {
+        if !PLAIN && self.recovery != RecoveryIndex::NONE {
             self.dsack_sent(cx);
         }
         true
@@ -639,8 +668,8 @@ impl Flow {
         let agreed = |flag: u32, offered: bool| if answers { self.has(flag) } else { offered };
         let options = Options {
             mss: Some(tunables.mss),
-            window_scale: if answers { self.is_scaled() } else { tunables.window_scale }
-                .then(|| crate::tcp::scale_of(tunables.receive_buffer)),
+            // As long as nothing is agreed on, it is what is offered.
+            window_scale: self.is_scaled().then(|| self.receive_scale()),
             sack_permitted: agreed(flags::SACK, tunables.sack),
             timestamps: agreed(flags::TIMESTAMPS, tunables.timestamps).then(|| (cx.now.ms(), self.ts_recent)),
             ..Options::default()
@@ -654,13 +683,13 @@ impl Flow {
         } else if first && tunables.ecn && self.backoff == 0 {
             flags |= flag::ECE | flag::CWR;
         }
-        let Some(frame) = out.frame(from.below.len() + TCP_HEADER + options.len()) else { return false };
-        let head = self.head::<false>(self.snd_una, flags, cx);
-        from.below.write_syn(frame, &head, &options);
+        let Some(frame) = out.frame(from.ends.headers() + TCP_HEADER + options.len()) else { return false };
+        let head = self.head_with::<false>(self.snd_una, flags, 0, cx);
+        from.below(self, tunables).write_syn(frame, &head, &options);
         if self.snd_max == self.snd_una {
             // The first: it is answered, and waited for, from now on.
             self.rtt_at = cx.now.us();
-            self.arm_retransmit(cx);
+            self.wait_until(cx.now.tick_in(self.rto_ns(tunables)));
             self.wait_to_connect(cx);
         }
         self.snd_nxt = self.snd_una.wrapping_add(1);
@@ -673,9 +702,9 @@ impl Flow {
 
     fn send_reset(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> bool {
         let options = Options::default();
-        let Some(frame) = out.frame(from.below.len() + TCP_HEADER + options.len()) else { return false };
+        let Some(frame) = out.frame(from.ends.headers() + TCP_HEADER + options.len()) else { return false };
         let head = SegmentHeader { window: 0, ..self.head::<false>(self.snd_max, flag::RST | flag::ACK, cx) };
-        from.below.write_tcp(frame, &head, &options, (0, 0));
+        from.below(self, cx.tunables).write_tcp(frame, &head, &options, (0, 0));
         cx.one(Count::SentPackets);
         cx.one(Count::SentControlPackets);
         cx.one(Count::ResetsSent);

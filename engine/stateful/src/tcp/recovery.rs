@@ -7,9 +7,9 @@
 use super::{Context, ranges::Ranges};
 use crate::{
     counters::Count,
-    flow::{Flow, State, flags, seq_before, seq_max, seq_min},
+    flow::{Flow, RecoveryIndex, State, flags, seq_before, seq_max, seq_min},
     packet::Segment,
-    slab::NONE,
+    slab::Slotted,
 };
 
 /// Most ranges on the SACK scoreboard, and most ranges of data received out of order.
@@ -20,6 +20,10 @@ const SENDS: usize = 32;
 const PERSIST: u8 = 16;
 /// The reordering window is at most a round trip, in quarters of one.
 const MAX_REORDER_QUARTERS: u8 = 4;
+
+impl Slotted for Recovery {
+    type Index = RecoveryIndex;
+}
 
 /// State of a flow with losses or reordering.
 #[derive(Clone, Debug)]
@@ -248,7 +252,7 @@ fn duplicate_of(blocks: &[(u32, u32)], ack: u32) -> Option<(u32, u32)> {
 impl Flow {
     /// The flow's recovery state, which is taken from the slab if it has none. None, and counted, if the slab is used up.
     pub(super) fn recovery_state<'a>(&mut self, cx: &'a mut Context<'_>) -> Option<&'a mut Recovery> {
-        if self.recovery == NONE {
+        if self.recovery == RecoveryIndex::NONE {
             let Some(index) = cx.recoveries.take() else {
                 cx.one(Count::RecoveryExhausted);
                 return None;
@@ -262,7 +266,7 @@ impl Flow {
     /// Returns the recovery state to the slab once it is not needed any more.
     #[inline]
     pub(super) fn release_recovery(&mut self, cx: &mut Context<'_>) {
-        if self.recovery != NONE && !self.any(flags::RECOVERY | flags::LOSS) {
+        if self.recovery != RecoveryIndex::NONE && !self.any(flags::RECOVERY | flags::LOSS) {
             self.release_recovery_if_over(cx);
         }
     }
@@ -279,7 +283,7 @@ impl Flow {
     /// Updates the scoreboard from an acknowledgement. Returns how many bytes are newly reported.
     #[inline(always)]
     pub(super) fn take_sack(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) -> u32 {
-        if self.recovery != NONE {
+        if self.recovery != RecoveryIndex::NONE {
             self.detect_reordering(s.ack, cx);
         }
         if s.has_more_options() && self.has(flags::SACK) { self.take_sack_blocks(s, cx) } else { 0 }
@@ -333,7 +337,7 @@ impl Flow {
     /// A DSACK: if the range had been retransmitted, it was reordered by more than the reordering window, not lost.
     fn take_dsack(&mut self, (from, to): (u32, u32), cx: &mut Context<'_>) {
         cx.one(Count::DsackReceived);
-        if self.recovery == NONE {
+        if self.recovery == RecoveryIndex::NONE {
             return;
         }
         let recovery = &mut cx.recoveries[self.recovery];
@@ -380,7 +384,7 @@ impl Flow {
     /// Estimate of the bytes in the network (RFC 6675 section 4).
     #[inline(always)]
     pub(super) fn pipe(&self, cx: &Context<'_>) -> u32 {
-        if self.recovery != NONE {
+        if self.recovery != RecoveryIndex::NONE {
             return self.pipe_of(&cx.recoveries[self.recovery]);
         }
         // Limited transmit (RFC 3042): the first two duplicates let new data go as well.
@@ -414,7 +418,7 @@ impl Flow {
         // What has arrived makes room for new data (RFC 3042, RFC 6675 section 5).
         self.set(flags::OUTPUT);
         if self.has(flags::SACK) {
-            if self.recovery == NONE {
+            if self.recovery == RecoveryIndex::NONE {
                 return;
             }
             let recovery = &mut cx.recoveries[self.recovery];
@@ -455,7 +459,7 @@ impl Flow {
     /// The reordering timer has fired.
     pub(super) fn on_reordering_timeout(&mut self, cx: &mut Context<'_>) {
         self.clear(flags::REORDER);
-        if self.recovery == NONE {
+        if self.recovery == RecoveryIndex::NONE {
             return self.arm_retransmit(cx);
         }
         let recovery = &mut cx.recoveries[self.recovery];
@@ -500,7 +504,7 @@ impl Flow {
 
     /// In recovery, after this number of bytes was delivered: sets what may be in flight (PRR, RFC 6937 section 3).
     fn set_prr_window(&mut self, delivered: u32, cx: &mut Context<'_>) {
-        if self.recovery != NONE && self.has(flags::SACK) {
+        if self.recovery != RecoveryIndex::NONE && self.has(flags::SACK) {
             let una = self.snd_una;
             let recovery = &mut cx.recoveries[self.recovery];
             recovery.deliver(una);
@@ -513,7 +517,7 @@ impl Flow {
             }
         }
         self.set(flags::OUTPUT);
-        if !self.has(flags::RECOVERY) || self.recovery == NONE {
+        if !self.has(flags::RECOVERY) || self.recovery == RecoveryIndex::NONE {
             return;
         }
         let (mss, pipe) = (u32::from(self.mss), self.pipe(cx));
@@ -544,7 +548,7 @@ impl Flow {
     /// New data was acknowledged: `acked` bytes, some of which SACK blocks may have reported before; `newly` more bytes were reported
     /// now.
     pub(super) fn delivered(&mut self, acked: u32, newly: u32, cx: &mut Context<'_>) {
-        let sacked = if self.recovery == NONE { 0 } else { self.remove_acknowledged(cx) };
+        let sacked = if self.recovery == RecoveryIndex::NONE { 0 } else { self.remove_acknowledged(cx) };
         let delivered = acked - sacked.min(acked) + newly;
         let over = !seq_before(self.snd_una, self.recover);
         if self.has(flags::FRTO) && self.has(flags::LOSS) {
@@ -559,7 +563,7 @@ impl Flow {
                 self.cwnd = self.ssthresh.max(u32::from(self.mss));
                 self.recovery_done(cx);
             } else {
-                if !self.has(flags::SACK) && self.recovery != NONE {
+                if !self.has(flags::SACK) && self.recovery != RecoveryIndex::NONE {
                     // A partial acknowledgement: the next segment is lost too (RFC 6582 section 3.2).
                     let to = seq_min(self.snd_una.wrapping_add(self.segment_data()), self.snd_max);
                     let recovery = &mut cx.recoveries[self.recovery];
@@ -615,7 +619,7 @@ impl Flow {
                 self.reordering = self.reordering.min(1);
             }
         }
-        if self.recovery != NONE {
+        if self.recovery != RecoveryIndex::NONE {
             let recovery = &mut cx.recoveries[self.recovery];
             recovery.undo_until = (recovery.resent_bytes > 0 && self.has(flags::SACK)).then_some(self.snd_max);
         }
@@ -624,7 +628,7 @@ impl Flow {
 
     pub(super) fn end_recovery(&mut self, cx: &mut Context<'_>) {
         self.dup_acks = 0;
-        if self.recovery != NONE {
+        if self.recovery != RecoveryIndex::NONE {
             let recovery = &mut cx.recoveries[self.recovery];
             recovery.sent = 0;
             recovery.lost_to = self.snd_una;
@@ -677,7 +681,7 @@ impl Flow {
             // Without a scoreboard everything is retransmitted (go-back-N).
             None => self.snd_nxt = una,
         }
-        if may_be_spurious && self.recovery != NONE {
+        if may_be_spurious && self.recovery != RecoveryIndex::NONE {
             self.set(flags::FRTO);
         } else {
             self.clear(flags::FRTO);
@@ -723,7 +727,7 @@ impl Flow {
     /// retransmission, the original has arrived and nothing was lost. The response is that of RFC 4015.
     pub(super) fn detect_spurious(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) {
         let Some((_, echo)) = s.timestamps().filter(|_| self.has(flags::TIMESTAMPS)) else { return };
-        if self.recovery == NONE || !self.any(flags::RECOVERY | flags::LOSS) {
+        if self.recovery == RecoveryIndex::NONE || !self.any(flags::RECOVERY | flags::LOSS) {
             return;
         }
         let recovery = &mut cx.recoveries[self.recovery];
@@ -738,7 +742,7 @@ impl Flow {
     /// F-RTO: a duplicate acknowledgement after new data was sent decides whether the timeout was spurious.
     pub(super) fn frto_duplicate_ack(&mut self, cx: &mut Context<'_>) {
         if !self.has(flags::FRTO | flags::LOSS)
-            || self.recovery == NONE
+            || self.recovery == RecoveryIndex::NONE
             || !cx.recoveries[self.recovery].retransmission_acked
         {
             return;
@@ -753,7 +757,7 @@ impl Flow {
 
     /// The first lost bytes: sequence number, and how many at most.
     pub(super) fn next_lost(&self, cx: &Context<'_>) -> Option<(u32, u32)> {
-        if self.recovery == NONE || !self.any(flags::RECOVERY | flags::LOSS) {
+        if self.recovery == RecoveryIndex::NONE || !self.any(flags::RECOVERY | flags::LOSS) {
             return None;
         }
         let recovery = &cx.recoveries[self.recovery];
@@ -767,7 +771,7 @@ impl Flow {
 
     /// Records a transmission, first or repeated, while recovering.
     pub(super) fn note_sent(&mut self, from: u32, to: u32, cx: &mut Context<'_>) {
-        if self.recovery == NONE || !self.any(flags::RECOVERY | flags::LOSS) {
+        if self.recovery == RecoveryIndex::NONE || !self.any(flags::RECOVERY | flags::LOSS) {
             return;
         }
         let again = seq_before(from, self.recover);

@@ -7,15 +7,14 @@ use super::{
 };
 use crate::{
     counters::Count,
-    flow::{Flow, flags, seq_before},
+    flow::{Flow, RecoveryIndex, flags, seq_before},
     offload::{OffloadRequest, Segmentation},
-    packet::{LowerHeaders, TCP_HEADER},
-    slab::NONE,
+    packet::TCP_HEADER,
 };
 
 impl Flow {
-    /// How many segments go in one frame, at most `most`: the planned new one, and full ones behind it as far as windows have room. A
-    /// segment that is not full, or has CWR, goes alone.
+    /// How many segments go in one frame, at most `most`: the planned new one, and full ones behind it as far as windows have room; behind
+    /// headers of Ethernet and IP of this many bytes. A segment that is not full, or has CWR, goes alone.
     #[inline(never)]
     pub(super) fn segments_together(
         &self,
@@ -23,16 +22,16 @@ impl Flow {
         segmentation: &Segmentation,
         most: u32,
         cx: &Context<'_>,
-        below: &LowerHeaders,
+        below: usize,
     ) -> u32 {
         let mss = self.segment_data();
         // CWR belongs on one segment only (RFC 3168 section 6.1.2), and devices differ in which of several has it.
         let marked = self.any(flags::PERSIST | flags::REDUCED);
-        if len < mss || marked || self.recovery != NONE || (self.has(flags::V6) && !segmentation.v6) {
+        if len < mss || marked || self.recovery != RecoveryIndex::NONE || (self.has(flags::V6) && !segmentation.v6) {
             return 1;
         }
         let options = if self.has(flags::TIMESTAMPS) { u32::from(TIMESTAMPS_LEN) } else { 0 };
-        let header = below.len() as u32 + TCP_HEADER as u32 + options;
+        let header = below as u32 + TCP_HEADER as u32 + options;
         if header + mss > segmentation.longest_segment {
             return 1;
         }
@@ -54,10 +53,10 @@ impl Flow {
         out: &mut impl Output,
     ) -> bool {
         let wide = self.segment(plan.seq, segments * plan.len, false);
-        let header = from.below.len() + TCP_HEADER + self.options_len::<false>(cx);
+        let header = from.ends.headers() + TCP_HEADER + self.options_len::<false>(cx);
         let Some(frame) = out.frame_to_segment(header, wide.len as usize, plan.len as usize) else { return false };
-        let below = LowerHeaders { finish: OffloadRequest::Segments, ..*from.below };
-        self.write_data::<false>(frame, &wide, header, cx, &Sources { below: &below, ..*from });
+        let from = Sources { finish: OffloadRequest::Segments, ..*from };
+        self.write_data::<false>(frame, &wide, header, cx, &from);
         cx.counters.add(Count::SentPackets, u64::from(segments - 1));
         cx.counters.add(Count::SentDataPackets, u64::from(segments - 1));
         true

@@ -33,7 +33,7 @@ var runningReason = map[spatev1.RunPhase]struct {
 var beforeTraffic = []spatev1.RunPhase{spatev1.RunPending, spatev1.RunPreparing, spatev1.RunSettingUp}
 
 // invalidAtTheEnd are reasons for which a run is invalid that was not ended early.
-var invalidAtTheEnd = []string{spatev1.ReasonGeneratorLimited, spatev1.ReasonCountersContradict, spatev1.ReasonDrainTimedOut, spatev1.ReasonThresholdUnmeasured}
+var invalidAtTheEnd = []string{spatev1.ReasonGeneratorLimited, spatev1.ReasonCountersContradict, spatev1.ReasonDrainTimedOut, spatev1.ReasonThresholdUnmeasured, spatev1.ReasonRoutingFailed}
 
 // conditions derives the conditions from the phase and the verdict.
 func (s *scope) conditions() {

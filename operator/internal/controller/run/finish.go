@@ -48,6 +48,8 @@ func (s *scope) finish(ctx context.Context, stats []*enginev1.WatchStatsResponse
 	}
 	s.withoutLink(stats, facts)
 	switch {
+	case s.end.reason == spatev1.ReasonRoutingFailed && !stoppedEarly(stats): // seen when the run had ended by itself
+		s.invalid(s.end.reason, why, "")
 	case s.end.reason != "":
 		s.invalid(s.end.reason, "stopped: "+why, why)
 	case aborted != "":

@@ -155,9 +155,7 @@ func (s *scope) searching(ctx context.Context) (time.Duration, error) {
 	}
 	current := s.run.Status.Search.Current
 	if s.end.message != "" || current == nil {
-		s.stop(ctx, s.end.message)
-		s.invalid(cmp.Or(s.end.reason, spatev1.ReasonIncomplete), fmt.Sprintf("stopped after %d trials: %s", len(s.run.Status.Search.Trials), s.end.message), s.end.message)
-		return 0, nil
+		return s.stopSearch(ctx)
 	}
 	s.limitAll(ctx)
 	stats, errs := s.readAll(ctx)
@@ -165,6 +163,9 @@ func (s *scope) searching(ctx context.Context) (time.Duration, error) {
 		return s.unanswered(ctx, errs)
 	}
 	s.answered(stats)
+	if s.checkRouters(stats); s.end.message != "" {
+		return s.stopSearch(ctx)
+	}
 	if countIn(stats, current.Number) < len(stats) {
 		return s.startTrial(ctx, stats, facts.ClockBound > 0)
 	}
@@ -179,6 +180,13 @@ func (s *scope) searching(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	return s.afterTrial(stats)
+}
+
+// stopSearch ends a search whose trials cannot all be executed.
+func (s *scope) stopSearch(ctx context.Context) (time.Duration, error) {
+	s.stop(ctx, s.end.message)
+	s.invalid(cmp.Or(s.end.reason, spatev1.ReasonIncomplete), fmt.Sprintf("stopped after %d trials: %s", len(s.run.Status.Search.Trials), s.end.message), s.end.message)
+	return 0, nil
 }
 
 // inTrial reports whether an engine has started a trial.

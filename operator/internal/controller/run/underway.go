@@ -41,6 +41,9 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 		return s.unanswered(ctx, errs)
 	}
 	s.answered(stats)
+	if s.checkRouters(stats); s.end.reason == spatev1.ReasonRoutingFailed {
+		s.stop(ctx, s.end.message)
+	}
 	alone := s.endedAlone(stats)
 	if s.end.message == "" && s.continues() && s.othersGoOn(stats, alone) {
 		s.lose(ctx, alone)

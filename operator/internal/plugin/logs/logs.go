@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package logs answers: what do the engines of a run or a generator log, and what the operator about it?
+// Package logs answers: what do the engines and routers of a run or a generator log, and what the operator about it?
 package logs
 
 import (
@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,11 +37,15 @@ const (
 	absenceLimit = 2 * time.Minute
 )
 
+// containers of engine pods; the second one is in those of generators with routing.
+var containers = []string{podspec.EngineContainer, podspec.RoutingContainer}
+
 // flags select lines.
 type flags struct {
 	follow, operator  bool
 	since             time.Duration
 	tail              int64
+	container         string
 	operatorNamespace string
 }
 
@@ -52,10 +57,10 @@ func NewCommand() *cobra.Command {
 		Use:   "logs RUN | GENERATOR",
 		Short: "Print what the engines of a run or a generator log, merged by time",
 		Long: `Prints the log lines of all engine pods of a run or of a TrafficGenerator in the order of their times, each with the pod's name and the time at which
-the node has recorded it. RUN may be the name of a TrafficProfile: its latest run is used then. run/NAME, profile/NAME and generator/NAME select one of several objects with the same name.
+the node has recorded it. Lines of BIRD, in the pods of a generator with routing, have POD/routing in place of the pod's name. RUN may be the name of a TrafficProfile: its latest run is used then. run/NAME, profile/NAME and generator/NAME select one of several objects with the same name.
 
 Of a run, the lines from its creation to 5 s after its end are printed, but for those that name another run: engines outlive runs. --since chooses another time, and --tail the last of the
-lines that would be printed of each pod. --follow goes on until the run has ended, or
+lines that would be printed of each container. --follow goes on until the run has ended, or
 of a generator until interrupted, with pods that are created meanwhile. A line then waits up to 500 ms for earlier ones of other pods.
 
 It takes the rights to get pods/log, and of a generator to list pods, in the namespace of the generator, which the cluster's ClusterRole view has. --operator adds the
@@ -63,12 +68,16 @@ operator's lines that have both the name and the namespace of the run or generat
 		Example: `  kubectl spate logs imix
   kubectl spate logs lab --follow --tail 20
   kubectl spate logs imix-1a2b3-1 -n tests --since 10m --operator
+  kubectl spate logs lab --container routing
   kubectl spate logs generator/lab | grep -i error`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: where.Complete(1, cluster.Runs, cluster.Profiles, cluster.Generators),
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.since < 0 || f.tail < -1 {
 				return errors.New("--since must not be negative, nor --tail but for -1")
+			}
+			if f.container != "" && !slices.Contains(containers, f.container) {
+				return fmt.Errorf("--container %s: must be %s", f.container, strings.Join(containers, " or "))
 			}
 			connection, err := where.Connect()
 			if err != nil {
@@ -95,7 +104,9 @@ operator's lines that have both the name and the namespace of the run or generat
 	where.Add(c)
 	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "go on with lines as they are logged")
 	c.Flags().DurationVar(&f.since, "since", 0, "only lines that are not older, such as 5m; 0 is no limit")
-	c.Flags().Int64Var(&f.tail, "tail", -1, "only the last lines of each pod, of those that would be printed; -1 is all")
+	c.Flags().Int64Var(&f.tail, "tail", -1, "only the last lines of each container, of those that would be printed; -1 is all")
+	c.Flags().StringVarP(&f.container, "container", "c", "", "only the lines of engine, or of routing (BIRD); all when absent")
+	_ = c.RegisterFlagCompletionFunc("container", cobra.FixedCompletions(slices.Clone(containers), cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that does not exist only
 	c.Flags().BoolVar(&f.operator, "operator", false, "the operator's lines about the run or generator, too")
 	c.Flags().StringVar(&f.operatorNamespace, "operator-namespace", cluster.OperatorNamespace, "namespace of the operator")
 	return c
@@ -108,6 +119,14 @@ type source struct {
 	has func(text string) bool
 	// optional is true where a log that cannot be read is reported and is no error.
 	optional bool
+}
+
+// name returns that of the source in front of its lines.
+func (s *source) name() string {
+	if s.container == podspec.RoutingContainer {
+		return s.pod + "/" + s.container
+	}
+	return s.pod
 }
 
 // reading is the reading of all logs.
@@ -138,7 +157,10 @@ func (r *reading) print(ctx context.Context, connection *cluster.Connection, to 
 	if len(now.pods) == 0 && !r.follow {
 		return fmt.Errorf("%s has no engine pods", r.of.title)
 	}
-	sources := r.sources(now.pods)
+	if len(now.routed) == 0 && !r.follow && r.container == podspec.RoutingContainer {
+		return fmt.Errorf("%s has no container %s: no port of the generator has routing", r.of.title, r.container)
+	}
+	sources := r.sources(now)
 	if r.operator {
 		sources = append(sources, r.operatorSources(ctx, connection)...)
 	}
@@ -169,8 +191,8 @@ func (r *reading) print(ctx context.Context, connection *cluster.Connection, to 
 }
 
 // sources are the logs of engine pods that are not read yet.
-func (r *reading) sources(pods []string) (all []source) {
-	for _, pod := range pods {
+func (r *reading) sources(now present) (all []source) {
+	for _, pod := range now.pods {
 		if r.started[pod] {
 			continue
 		}
@@ -178,7 +200,12 @@ func (r *reading) sources(pods []string) (all []source) {
 			r.started = map[string]bool{}
 		}
 		r.started[pod] = true
-		all = append(all, source{namespace: r.of.namespace, pod: pod, container: podspec.EngineContainer, has: r.of.isOwn})
+		for _, container := range containers {
+			if r.container != "" && container != r.container || container == podspec.RoutingContainer && !slices.Contains(now.routed, pod) {
+				continue
+			}
+			all = append(all, source{namespace: r.of.namespace, pod: pod, container: container, has: r.of.isOwn})
+		}
 	}
 	return all
 }
@@ -201,12 +228,12 @@ func (r *reading) operatorSources(ctx context.Context, connection *cluster.Conne
 // start reads logs. All of them are announced before a line of any is read.
 func (r *reading) start(ctx context.Context, sources []source) {
 	for _, s := range sources {
-		r.send(ctx, change{line: line{source: s.pod}, opened: true})
+		r.send(ctx, change{line: line{source: s.name()}, opened: true})
 	}
 	for _, s := range sources {
 		r.all.Go(func() {
 			err := r.read(ctx, s)
-			r.send(ctx, change{line: line{source: s.pod}, ended: true})
+			r.send(ctx, change{line: line{source: s.name()}, ended: true})
 			switch {
 			case err == nil:
 			case s.optional:
@@ -217,7 +244,7 @@ func (r *reading) start(ctx context.Context, sources []source) {
 				}
 				r.lock.Lock()
 				defer r.lock.Unlock()
-				r.failed = append(r.failed, fmt.Errorf("pod %s: %w", s.pod, err))
+				r.failed = append(r.failed, fmt.Errorf("pod %s: %w", s.name(), err))
 			}
 		})
 	}
@@ -235,7 +262,7 @@ func (r *reading) lookOut(ctx context.Context, end func()) {
 	for {
 		now, err := r.of.look(ctx)
 		if err == nil {
-			r.start(ctx, r.sources(now.pods))
+			r.start(ctx, r.sources(now))
 		}
 		if err == nil && now.ended || apierrors.IsNotFound(err) {
 			time.AfterFunc(farewell, end)
@@ -304,7 +331,7 @@ func (r *reading) read(ctx context.Context, s source) error {
 			if !until.IsZero() && at.After(until) || s.has != nil && !s.has(text) {
 				return
 			}
-			if l := (line{source: s.pod, at: at, text: text}); last != nil {
+			if l := (line{source: s.name(), at: at, text: text}); last != nil {
 				last.add(l)
 			} else {
 				send(l)

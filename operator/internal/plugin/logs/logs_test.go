@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -134,6 +135,80 @@ func TestLinesOfAllPodsAreMergedByTime(t *testing.T) {
 	for _, option := range []string{"container=engine", "timestamps=true", "tailLines=7", "sinceSeconds=90"} {
 		if got := asked.has(option); len(got) != 3 {
 			t.Errorf("%s: %q", option, got)
+		}
+	}
+}
+
+func TestLinesOfRoutersAreAmongThoseOfTheirEngines(t *testing.T) {
+	t.Parallel()
+	ofContainer := func(engine, routing string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			text(map[string]string{podspec.EngineContainer: engine, podspec.RoutingContainer: routing}[r.URL.Query().Get("container")])(w, r)
+		}
+	}
+	pods, asked := server(t, map[string]http.HandlerFunc{
+		"lab-0": ofContainer(at(1, "started"), at(0, "<INFO> Started")+at(3, "<RMT> dut: Received: Cease")),
+		"lab-1": ofContainer(at(2, "started"), "no such container\n"),
+	})
+	both := of("lab-0", "lab-1")
+	both.look = func(context.Context) (present, error) {
+		return present{pods: []string{"lab-0", "lab-1"}, routed: []string{"lab-0"}}, nil
+	}
+	for container, want := range map[string]string{
+		"":        "[lab-0/routing] " + at(0, "<INFO> Started") + "[lab-0] " + at(1, "started") + "[lab-1] " + at(2, "started") + "[lab-0/routing] " + at(3, "<RMT> dut: Received: Cease"),
+		"engine":  "[lab-0] " + at(1, "started") + "[lab-1] " + at(2, "started"),
+		"routing": "[lab-0/routing] " + at(0, "<INFO> Started") + "[lab-0/routing] " + at(3, "<RMT> dut: Received: Cease"),
+	} {
+		var out bytes.Buffer
+		r := &reading{pods: pods, flags: flags{tail: -1, container: container}, of: both, note: unnoted(t)}
+		if err := r.print(t.Context(), nil, &out); err != nil || out.String() != want {
+			t.Errorf("--container %s: %v\n%s", container, err, out.String())
+		}
+	}
+	if got := asked.has("/lab-1/log?container=routing"); len(got) != 0 {
+		t.Errorf("asked %q", got)
+	}
+	r := &reading{pods: pods, flags: flags{tail: -1, container: "routing"}, of: of("lab-1"), note: unnoted(t)}
+	if err := r.print(t.Context(), nil, io.Discard); err == nil || err.Error() != "generator lab has no container routing: no port of the generator has routing" {
+		t.Error(err)
+	}
+}
+
+func TestPodsHaveRoutersIfTheirGeneratorHasRouting(t *testing.T) {
+	t.Parallel()
+	run := plugintest.RunNamed("imix-1", "imix", start)
+	run.Status.Resolved = &spatev1.ResolvedRun{Generator: spatev1.GeneratorSnapshot{Namespace: "tests", Name: "lab", Pods: []spatev1.PodSnapshot{{Name: "lab-0"}}}}
+	lab := &spatev1.TrafficGenerator{ObjectMeta: metav1.ObjectMeta{Namespace: "tests", Name: "lab"}, Status: spatev1.TrafficGeneratorStatus{Pods: []spatev1.GeneratorPodStatus{{Name: "lab-0"}}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "tests", Name: "lab-0", Labels: podspec.Labels(lab)}}
+	routed := lab.DeepCopy()
+	routed.Spec.Ports = []spatev1.GeneratorPort{{Name: "east", Routing: &spatev1.PortRouting{RIP: []spatev1.RIPSession{{Name: "old"}}}}}
+	withRouter := pod.DeepCopy()
+	withRouter.Spec.InitContainers = []corev1.Container{{Name: podspec.RoutingContainer}}
+	forbid := func(client kube.WithWatch) kube.WithWatch {
+		return interceptor.NewClient(client, interceptor.Funcs{List: func(ctx context.Context, client kube.WithWatch, list kube.ObjectList, options ...kube.ListOption) error {
+			if _, pods := list.(*corev1.PodList); pods {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", nil)
+			}
+			return client.List(ctx, list, options...)
+		}})
+	}
+	for name, c := range map[string]struct {
+		reader kube.WithWatch
+		routed []string
+	}{
+		"with routing":            {clientWith(t, run, routed, withRouter), []string{"lab-0"}},
+		"without":                 {clientWith(t, run, lab, pod), nil},
+		"pods may not be listed":  {forbid(clientWith(t, run, routed, withRouter)), []string{"lab-0"}},
+		"nor has it routing then": {forbid(clientWith(t, run, lab, pod)), nil},
+	} {
+		for _, argument := range []string{"run/imix-1", "generator/lab"} {
+			found, err := find(t.Context(), c.reader, "tests", argument, unnoted(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if now, err := found.look(t.Context()); err != nil || !slices.Equal(now.pods, []string{"lab-0"}) || !slices.Equal(now.routed, c.routed) {
+				t.Errorf("%s, %s: %+v %v", name, argument, now, err)
+			}
 		}
 	}
 }
@@ -504,6 +579,9 @@ func TestTheCommandReadsLogsByTheKubeconfig(t *testing.T) {
 	}
 	if _, _, err := run("lab", "--tail", "-2"); err == nil {
 		t.Error("--tail -2 is accepted")
+	}
+	if _, _, err := run("lab", "-c", "bird"); err == nil || err.Error() != "--container bird: must be engine or routing" {
+		t.Error(err)
 	}
 }
 

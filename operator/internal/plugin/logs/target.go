@@ -14,7 +14,9 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/ports"
 	"spate.dev/operator/internal/plugin/cluster"
+	"spate.dev/operator/internal/podspec"
 )
 
 // afterEnd is how long after the end of a run engines may log about it.
@@ -38,6 +40,8 @@ type target struct {
 // present is what there is at one time.
 type present struct {
 	pods []string
+	// routed are those of the pods that have a container for routing.
+	routed []string
 	// ended is true when no more is to come.
 	ended bool
 }
@@ -106,9 +110,23 @@ func ofRun(reader kube.Reader, run *spatev1.TrafficRun) (*target, error) {
 				p.pods = append(p.pods, pod.Name)
 			}
 		}
-		return p, nil
+		routed, err := hasRouting(ctx, reader, kube.ObjectKey{Namespace: t.namespace, Name: string(run.Status.Resolved.Generator.Name)})
+		if err == nil && routed {
+			p.routed = p.pods
+		}
+		return p, err
 	}
 	return t, nil
+}
+
+// hasRouting reports whether the pods of a generator have a container for routing. One that may not be read, or was deleted, has none.
+func hasRouting(ctx context.Context, reader kube.Reader, key kube.ObjectKey) (bool, error) {
+	g := &spatev1.TrafficGenerator{}
+	err := reader.Get(ctx, key, g)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return false, nil
+	}
+	return err == nil && ports.HasRouting(&g.Spec), err
 }
 
 // ofGenerator has the pods that exist; without the right to list pods, those that the generator reports.
@@ -123,9 +141,15 @@ func ofGenerator(reader kube.Reader, g *spatev1.TrafficGenerator) *target {
 			for _, pod := range now.Status.Pods {
 				p.pods = append(p.pods, pod.Name)
 			}
+			if ports.HasRouting(&now.Spec) {
+				p.routed = p.pods
+			}
 		case err == nil:
 			for i := range pods {
 				p.pods = append(p.pods, pods[i].Name)
+				if podspec.HasRouting(&pods[i]) {
+					p.routed = append(p.routed, pods[i].Name)
+				}
 			}
 		}
 		return p, err

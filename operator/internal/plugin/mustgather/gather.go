@@ -182,6 +182,9 @@ func (g *gathering) enginePods(ctx context.Context) {
 		folder := path.Join("namespaces", pods[i].Namespace, "pods")
 		g.pod(folder, &pods[i])
 		g.log(ctx, path.Join(folder, pods[i].Name+".log"), &pods[i], &corev1.PodLogOptions{Container: podspec.EngineContainer})
+		if podspec.HasRouting(&pods[i]) {
+			g.containerLogs(ctx, path.Join(folder, pods[i].Name+"."+podspec.RoutingContainer), &pods[i], podspec.RoutingContainer, pods[i].Status.InitContainerStatuses)
+		}
 		delete(known, kube.ObjectKeyFromObject(&pods[i]))
 	}
 	if err == nil { // the others no longer exist
@@ -200,6 +203,15 @@ func (g *gathering) pod(folder string, pod *corev1.Pod) {
 	g.nodes[pod.Spec.NodeName] = true
 	for _, status := range pod.Status.ContainerStatuses {
 		g.versions = append(g.versions, fmt.Sprintf("container %s of pod %s/%s: %s %s", status.Name, pod.Namespace, pod.Name, status.Image, status.ImageID))
+	}
+}
+
+// containerLogs writes the log of a container, and of the one before if it was restarted.
+func (g *gathering) containerLogs(ctx context.Context, name string, pod *corev1.Pod, container string, statuses []corev1.ContainerStatus) {
+	g.log(ctx, name+".log", pod, &corev1.PodLogOptions{Container: container})
+	restarted := func(s corev1.ContainerStatus) bool { return s.Name == container && s.RestartCount > 0 }
+	if slices.ContainsFunc(statuses, restarted) {
+		g.log(ctx, name+".previous.log", pod, &corev1.PodLogOptions{Container: container, Previous: true})
 	}
 }
 
@@ -305,12 +317,7 @@ func (g *gathering) operator(ctx context.Context) {
 	for i := range pods {
 		g.pod(path.Join(folder, "pods"), &pods[i])
 		for _, container := range pods[i].Spec.Containers {
-			name := path.Join(folder, "pods", pods[i].Name+"."+container.Name)
-			g.log(ctx, name+".log", &pods[i], &corev1.PodLogOptions{Container: container.Name})
-			restarted := func(s corev1.ContainerStatus) bool { return s.Name == container.Name && s.RestartCount > 0 }
-			if slices.ContainsFunc(pods[i].Status.ContainerStatuses, restarted) {
-				g.log(ctx, name+".previous.log", &pods[i], &corev1.PodLogOptions{Container: container.Name, Previous: true})
-			}
+			g.containerLogs(ctx, path.Join(folder, "pods", pods[i].Name+"."+container.Name), &pods[i], container.Name, pods[i].Status.ContainerStatuses)
 		}
 	}
 }

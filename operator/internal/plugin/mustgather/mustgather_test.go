@@ -52,6 +52,8 @@ func room(t *testing.T) kube.WithWatch {
 		{Name: "LOGIN", Value: "hush-4"},
 		{Name: "KEY", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "login"}, Key: "password"}}},
 	}}}}
+	pod.Spec.InitContainers = []corev1.Container{{Name: "routing"}}
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "routing", RestartCount: 2}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "engine", Image: "engine:1", ImageID: "sha256:aa"}}
 	profile := &spatev1.TrafficProfile{ObjectMeta: metav1.ObjectMeta{Namespace: "tests", Name: "web"}}
 	send := "GET / HTTP/1.1\r\nAuthorization: Basic hush-5\r\nHost: x\r\n\r\n"
@@ -87,6 +89,8 @@ func gathered(t *testing.T, client kube.Client, change func(*gathering)) (files 
 		switch query := r.URL.Query(); {
 		case strings.HasSuffix(r.URL.Path, "/namespaces/tests/pods/lab-0/log") && query.Get("container") == "engine":
 			fmt.Fprintf(w, "first line\n-----BEGIN EC PRIVATE KEY-----\nhush-10\n-----END EC PRIVATE KEY-----\n%slast line\n", strings.Repeat("filler filler\n", 1000))
+		case strings.HasSuffix(r.URL.Path, "/namespaces/tests/pods/lab-0/log") && query.Get("container") == "routing":
+			fmt.Fprintf(w, "BIRD, previous: %q\n", query.Get("previous"))
 		case strings.HasSuffix(r.URL.Path, "/spate-operator-0/log"):
 			fmt.Fprintf(w, "operator, previous: %q\n", query.Get("previous"))
 		default:
@@ -148,7 +152,8 @@ func TestAllIsGatheredInOneOrder(t *testing.T) {
 	files, g := gathered(t, room(t), nil)
 	want := []string{
 		"namespaces/tests/trafficgenerators/lab.yaml", "namespaces/tests/trafficprofiles/web.yaml", "namespaces/tests/trafficruns/web-1.yaml", "namespaces/tests/trafficruns/web-2.yaml",
-		"namespaces/tests/events.yaml", "namespaces/tests/pods/lab-0.yaml", "namespaces/tests/pods/lab-0.log", "namespaces/tests/doctor/lab.txt", "nodes/node-1.yaml",
+		"namespaces/tests/events.yaml", "namespaces/tests/pods/lab-0.yaml", "namespaces/tests/pods/lab-0.log",
+		"namespaces/tests/pods/lab-0.routing.log", "namespaces/tests/pods/lab-0.routing.previous.log", "namespaces/tests/doctor/lab.txt", "nodes/node-1.yaml",
 		"operator/deployments/spate-operator.yaml", "operator/events.yaml", "operator/pods/spate-operator-0.yaml", "operator/pods/spate-operator-0.manager.log", "operator/pods/spate-operator-0.manager.previous.log",
 		"versions.txt", "errors.txt", "README.md",
 	}
@@ -161,14 +166,16 @@ func TestAllIsGatheredInOneOrder(t *testing.T) {
 		"namespaces/tests/events.yaml":                        {"kind: EventList", "kind: Event\n", "reason: Ready"},
 		"namespaces/tests/pods/lab-0.yaml":                    {"kind: Pod", "name: LOGIN\n", "key: password"},
 		"namespaces/tests/pods/lab-0.log":                     {"first line\n", "last line\n", " bytes are omitted: --log-bytes]\n"},
+		"namespaces/tests/pods/lab-0.routing.log":             {`BIRD, previous: ""`},
+		"namespaces/tests/pods/lab-0.routing.previous.log":    {`BIRD, previous: "true"`},
 		"namespaces/tests/doctor/lab.txt":                     {"Pod lab-0 on node node-1: checks 1, findings 1", "powersave"},
 		"nodes/node-1.yaml":                                   {"kind: metal", "kernelVersion: 6.1.0"},
 		"operator/events.yaml":                                {"OOMKilled"},
 		"operator/pods/spate-operator-0.manager.log":          {`previous: ""`},
 		"operator/pods/spate-operator-0.manager.previous.log": {`previous: "true"`},
-		"versions.txt":                                        {"plugin: v1\n", "engines of generator tests/lab: v1.2.3\n", "container engine of pod tests/lab-0: engine:1 sha256:aa\n", "operator:1"},
-		"errors.txt":                                          {"nothing: all could be read\n"},
-		"README.md":                                           {"of namespace tests", "- namespaces/tests/pods/lab-0.yaml: spec.containers[0].env[0].value\n", "- namespaces/tests/pods/lab-0.log: parts of the text\n", "metadata.annotations.example.com/api-token", "Secrets are not read"},
+		"versions.txt": {"plugin: v1\n", "engines of generator tests/lab: v1.2.3\n", "container engine of pod tests/lab-0: engine:1 sha256:aa\n", "operator:1"},
+		"errors.txt":   {"nothing: all could be read\n"},
+		"README.md":    {"of namespace tests", "- namespaces/tests/pods/lab-0.yaml: spec.containers[0].env[0].value\n", "- namespaces/tests/pods/lab-0.log: parts of the text\n", "metadata.annotations.example.com/api-token", "Secrets are not read"},
 	} {
 		text := textOf(t, files, name)
 		for _, want := range wants {

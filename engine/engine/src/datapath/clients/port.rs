@@ -77,13 +77,13 @@ impl ClientPort {
         for &worker in &port.rx_workers {
             let (frames, reader) = frames::ring(RING_BYTES);
             let copy = ClientCopy { interest: Box::default(), frames };
-            opened.lines.send(worker, Command::Attach(index.0, Hook::ClientCopy(Box::new(copy))));
+            opened.lines.send(worker, Command::Attach(index, Hook::ClientCopy(Box::new(copy))));
             received.push(reader);
         }
         let sender = port.tx_workers[0];
         let (sending, frames) = frames::ring(RING_BYTES);
         let inject = Hook::ClientInject(Box::new(Inject::new(frames)));
-        opened.lines.send(sender, Command::Attach(index.0, inject));
+        opened.lines.send(sender, Command::Attach(index, inject));
         Self {
             name: port.config.name.clone(),
             index,
@@ -200,7 +200,7 @@ impl ClientPort {
         let interest = Interest::new(self.members.iter().map(|member| member.group.config()));
         for &worker in &self.receivers {
             let interest = Hook::ClientInterest(Box::new(interest.clone()));
-            workers.send(worker, Command::Attach(self.index.0, interest));
+            workers.send(worker, Command::Attach(self.index, interest));
         }
     }
 }

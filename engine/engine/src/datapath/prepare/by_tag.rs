@@ -49,7 +49,7 @@ pub(super) fn by_tag(
         let window = if wide { WIDE_WINDOW } else { TAG_WINDOW };
         for owner in &owners[index * senders..][..senders] {
             // All numbers but that of other tags.
-            needs[owner.worker().0][owner.tracker as usize] = (tagged.tags.len() + 1, window);
+            needs[owner.worker().0][owner.tracker().0] = (tagged.tags.len() + 1, window);
         }
     }
     let queues = if any_wide { workers } else { 0 };

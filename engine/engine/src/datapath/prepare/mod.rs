@@ -34,7 +34,7 @@ use crate::datapath::{
     worker::{PortRun, SendStream, WorkerRun},
     workers::Workers,
 };
-use crate::index::{PortIndex, StreamIndex, WorkerIndex};
+use crate::index::{PortIndex, PortStreamIndex, RunSlot, StreamIndex, WorkerIndex};
 
 /// Departures later than this count as late, unless the plan says otherwise: on polled devices,
 const LATE_NS: u64 = 1_000_000;
@@ -59,7 +59,7 @@ pub(in crate::datapath) struct Context<'a> {
     pub(in crate::datapath) nodes: &'a Nodes,
     pub(in crate::datapath) long_packets: &'a mut LongPackets,
     pub(in crate::datapath) tso_pools: &'a mut LongPackets,
-    pub(in crate::datapath) slot: usize,
+    pub(in crate::datapath) slot: RunSlot,
     /// The runs that are not removed.
     pub(in crate::datapath) present: &'a [Arc<Run>],
     /// By port: the tags of its own frames.
@@ -108,12 +108,12 @@ pub(in crate::datapath) fn prepare(
     for (port, streams) in by_port.iter().enumerate().filter(|(_, streams)| !streams.is_empty()) {
         let open = &context.ports[port];
         // All of these streams have the same part.
-        let (index, of) = streams.iter().find_map(|&index| spec.streams[index].part).unwrap_or(spec.share);
+        let (index, of) = streams.iter().find_map(|&index| spec.streams[index.0].part).unwrap_or(spec.share);
         let mut send: Vec<SendStream> = streams
             .iter()
             .map(|&index| SendStream {
-                template: spec.streams[index].template.clone(),
-                id: spec.streams[index].id,
+                template: spec.streams[index.0].template.clone(),
+                id: spec.streams[index.0].id,
                 index,
             })
             .collect();
@@ -121,7 +121,7 @@ pub(in crate::datapath) fn prepare(
         let send: Arc<[SendStream]> = send.into();
         let long = send.iter().any(|s| s.template.frame_len() > SHORT_ROOM);
         let count = open.tx_workers.len() as u64;
-        let specs: Vec<_> = streams.iter().map(|&index| (index, &spec.streams[index])).collect();
+        let specs: Vec<_> = streams.iter().map(|&index| (index, &spec.streams[index.0])).collect();
         let mut caches: Vec<Box<[Option<Cache>]>> = Vec::new();
         for (position, &worker) in open.tx_workers.iter().enumerate() {
             let share =
@@ -137,7 +137,7 @@ pub(in crate::datapath) fn prepare(
                 built
             };
             let late_after_ns = late_after_ns(&spec, open);
-            let part = PortRun::new(port, &send, share, timings, late_after_ns, long_packets, prebuild)?;
+            let part = PortRun::new(PortIndex(port), &send, share, timings, late_after_ns, long_packets, prebuild)?;
             parts[worker.0].ports.push(part);
         }
         let workers = open.tx_workers.iter().copied().zip(caches).collect();
@@ -148,6 +148,7 @@ pub(in crate::datapath) fn prepare(
         if let Some(asked) = &stream.replay
             && let Some(worker) = stream.replayer(workers.len()).map(|position| workers[position])
         {
+            let index = StreamIndex(index);
             let timing = timing_on_port(&spec, &control_streams, &rates, index);
             let replay = replay::prepare(&mut context, &spec, index, asked, worker, timing)?;
             parts[worker.0].replays.push(replay);
@@ -296,14 +297,14 @@ fn follows(spec: &RunSpec, stream: &StreamSpec, next: Next) -> Result<(), String
 }
 
 /// A stream's timing as its port's schedule takes it: `next` by index among the port's streams, if it is one of them.
-fn timing_on_port(spec: &RunSpec, control: &[run::Stream], rates: &Rates, index: usize) -> StreamTiming {
-    let timing = spec.streams[index].timing;
+fn timing_on_port(spec: &RunSpec, control: &[run::Stream], rates: &Rates, index: StreamIndex) -> StreamTiming {
+    let timing = spec.streams[index.0].timing;
     let on_port = |next| match next {
-        Next::Scheduled(next) => Next::Scheduled(control[next].index),
+        Next::Scheduled(next) => Next::Scheduled(control[next].on_port.0),
         Next::Elsewhere(_) => next,
     };
     StreamTiming {
-        rate: rates.streams()[index].in_force(),
+        rate: rates.streams()[index.0].in_force(),
         next: timing.next.map(|after| Successor { next: on_port(after.next), ..after }),
         ..timing
     }
@@ -312,48 +313,44 @@ fn timing_on_port(spec: &RunSpec, control: &[run::Stream], rates: &Rates, index:
 /// Packets that are built now and then repeated, by stream of a port; empty if there are none.
 fn prebuilt(
     eal: &Eal,
-    streams: &[(usize, &StreamSpec)],
+    streams: &[(StreamIndex, &StreamSpec)],
     caches: &[Option<Cache>],
 ) -> Result<Box<[Option<Prebuilt>]>, PrepareError> {
     if caches.iter().all(Option::is_none) {
         return Ok(Box::default());
     }
-    let build = |(&(index, stream), cache): (&(usize, &StreamSpec), &Option<Cache>)| {
+    let build = |(&(index, stream), cache): (&(StreamIndex, &StreamSpec), &Option<Cache>)| {
         let built = cache.as_ref().map(|cache| cache.build(eal, &stream.template)).transpose();
-        built.map_err(|e| PrepareError {
-            field: StreamIndex(index).path().field("cache"),
-            problem: e.to_string(),
-            exhausted: true,
-        })
+        built.map_err(|e| PrepareError { field: index.path().field("cache"), problem: e.to_string(), exhausted: true })
     };
     streams.iter().zip(caches).map(build).collect()
 }
 
-/// Indices of the streams that each port sends on a schedule.
-fn streams_by_port(ports: usize, spec: &RunSpec) -> Vec<Vec<usize>> {
+/// The streams that each port sends on a schedule.
+fn streams_by_port(ports: usize, spec: &RunSpec) -> Vec<Vec<StreamIndex>> {
     let mut by_port = vec![Vec::new(); ports];
     let scheduled = |stream: &StreamSpec| stream.replay.is_none() && stream.part.is_some();
     for (index, stream) in spec.streams.iter().enumerate().filter(|(_, stream)| scheduled(stream)) {
-        by_port[stream.tx_port.0].push(index);
+        by_port[stream.tx_port.0].push(StreamIndex(index));
     }
     by_port
 }
 
 fn control_streams(
     spec: &RunSpec,
-    by_port: &[Vec<usize>],
+    by_port: &[Vec<StreamIndex>],
 ) -> Result<(Vec<run::Stream>, Vec<StreamRate>), PrepareError> {
-    let mut indices = vec![0; spec.streams.len()];
+    let mut on_port = vec![PortStreamIndex(0); spec.streams.len()];
     for streams in by_port {
-        for (index, &stream) in streams.iter().enumerate() {
-            indices[stream] = index;
+        for (position, stream) in streams.iter().enumerate() {
+            on_port[stream.0] = PortStreamIndex(position);
         }
     }
     let stream = |(index, s): (usize, &StreamSpec)| {
         let rate = s.timing.rate.ok_or_else(|| wrong(StreamIndex(index).path().field("rate"), "it is missing"))?;
         let stream = run::Stream {
             tx_port: s.tx_port,
-            index: indices[index],
+            on_port: on_port[index],
             replayed: s.replay.is_some(),
             elsewhere: s.part.is_none(),
             begins_ns: (!s.timing.waits).then_some(s.timing.start_delay_ns),

@@ -15,7 +15,7 @@ use crate::datapath::{
     shared::RunShare,
     worker::{DelayIndex, Marks, Owner, RunForeign, RunReceive, RunReceiver, StreamReceive},
 };
-use crate::index::{PortIndex, StreamIndex, WorkerIndex};
+use crate::index::{PortIndex, StreamIndex, TrackerIndex, WorkerIndex};
 
 /// Trackers of all streams and senders together, at most.
 const TRACKER_BYTES: usize = 1 << 30;
@@ -48,17 +48,20 @@ pub(in crate::datapath) fn receive(
     let workers = context.workers.count();
     refuse_conflicts(context, spec, context.present)?;
     let rules = |reflector: &Reflector| {
-        let PortIndex(port) = reflector.port;
-        let own = (!reflector.any_mac).then(|| context.ports[port].port.mac());
-        (port, Rules { swap: reflector.swap, own, allowed: reflector.allowed.clone() })
+        let own = (!reflector.any_mac).then(|| context.ports[reflector.port.0].port.mac());
+        (reflector.port, Rules { swap: reflector.swap, own, allowed: reflector.allowed.clone() })
     };
-    let reflectors: Arc<[(usize, Rules)]> = spec.measure.reflectors.iter().map(rules).collect();
-    let marks: Vec<_> =
-        spec.streams.iter().enumerate().filter_map(|(i, s)| s.receive.mark.map(|mark| (i, mark))).collect();
+    let reflectors: Arc<[(PortIndex, Rules)]> = spec.measure.reflectors.iter().map(rules).collect();
+    let marks: Vec<_> = spec
+        .streams
+        .iter()
+        .enumerate()
+        .filter_map(|(i, s)| s.receive.mark.map(|mark| (StreamIndex(i), mark)))
+        .collect();
     let mark_table = Marks::new(marks.iter().copied()).map(Arc::new);
 
     let mut trackers: Vec<Vec<usize>> = vec![Vec::new(); workers];
-    let mut owners = vec![Owner::new(WorkerIndex(0), 0, false); spec.streams.len() * senders];
+    let mut owners = vec![Owner::new(WorkerIndex(0), TrackerIndex(0), false); spec.streams.len() * senders];
     let mut owned_histograms = vec![Vec::new(); workers];
     let mut streams = Vec::with_capacity(spec.streams.len());
     let mut delays = Vec::with_capacity(spec.streams.len());
@@ -79,7 +82,7 @@ pub(in crate::datapath) fn receive(
         }
         for (sender, owner) in owners[index * senders..][..senders].iter_mut().enumerate() {
             let worker = owner_of(port, s, sender);
-            *owner = Owner::new(worker, trackers[worker.0].len(), by_tag::list_of(s).is_some());
+            *owner = Owner::new(worker, TrackerIndex(trackers[worker.0].len()), by_tag::list_of(s).is_some());
             trackers[worker.0].push(if wide { WIDE_WINDOW } else { WINDOW });
             if let Some(place) = delay {
                 owned_histograms[worker.0].push(place.histogram as usize);
@@ -156,7 +159,7 @@ pub(in crate::datapath) fn receive(
                 .measure
                 .receivers
                 .iter()
-                .map(|port| RunReceiver { port: port.0, arrivals: spate_stats::Arrivals::default() })
+                .map(|&port| RunReceiver { port, arrivals: spate_stats::Arrivals::default() })
                 .collect(),
             clocks_agree: spec.measure.clock_bound_ns.is_some(),
         },

@@ -25,23 +25,19 @@ const MAX_READERS: usize = 16;
 /// How often a reader looks for room again: a worker cannot call without a system call.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The replay of `spec.streams[index]` for the worker that sends it. Of `timing` the rate is its speed at first, none if it stands, and
+/// The replay of a stream for the worker that sends it. Of `timing` the rate is its speed at first, none if it stands, and
 /// `next` as its port's schedule has it.
 pub(in crate::datapath) fn prepare(
     context: &mut Context<'_>,
     spec: &RunSpec,
-    index: usize,
+    index: StreamIndex,
     asked: &ReplaySpec,
     worker: WorkerIndex,
     timing: StreamTiming,
 ) -> Result<Replay, PrepareError> {
-    let stream = &spec.streams[index];
+    let stream = &spec.streams[index.0];
     let port = &context.ports[stream.tx_port.0];
-    let wrong = |problem: String, exhausted| PrepareError {
-        field: StreamIndex(index).path().field("replay"),
-        problem,
-        exhausted,
-    };
+    let wrong = |problem: String, exhausted| PrepareError { field: index.path().field("replay"), problem, exhausted };
     let base = stream.timing.rate.ok_or_else(|| wrong("its speed is missing".into(), false))?;
     let lead = asked.capture.survey.lead(asked.gap);
     let mut pacer = Pacer::new(stream.timing.start_delay_ns, speed_of(base), asked.min_gap_ns).behind(lead);
@@ -66,7 +62,7 @@ pub(in crate::datapath) fn prepare(
         false => None,
     };
     let parts = ReplayParts {
-        port: stream.tx_port.0,
+        port: stream.tx_port,
         index,
         id: stream.id,
         flow: stream.template.flow(),
@@ -80,8 +76,8 @@ pub(in crate::datapath) fn prepare(
 }
 
 /// Whether another stream starts one, which may then be more than once.
-pub(in crate::datapath) fn is_started(spec: &RunSpec, index: usize) -> bool {
-    spec.streams.iter().any(|stream| stream.timing.next.is_some_and(|after| after.next.index() == index))
+pub(in crate::datapath) fn is_started(spec: &RunSpec, index: StreamIndex) -> bool {
+    spec.streams.iter().any(|stream| stream.timing.next.is_some_and(|after| after.next.index() == index.0))
 }
 
 /// Permission to be one of the `MAX_READERS` readers.

@@ -10,13 +10,13 @@ use crate::datapath::{
     Change, FlowChange, RunError,
     worker::{Command, FlowRate, RateChange, SpeedChange},
 };
-use crate::index::{PortIndex, StreamIndex, TemplateIndex, WorkerIndex};
+use crate::index::{PortIndex, PortStreamIndex, StreamIndex, TemplateIndex, WorkerIndex};
 
 /// What control knows of a stream beside its rate.
 pub(in crate::datapath) struct Stream {
     pub(in crate::datapath) tx_port: PortIndex,
-    /// Its index among the run's streams of that port that are on a schedule.
-    pub(in crate::datapath) index: usize,
+    /// Its position among the run's streams of that port that are on a schedule.
+    pub(in crate::datapath) on_port: PortStreamIndex,
     /// Whether the stream replays a capture: it is on no schedule, and its rate is a speed.
     pub(in crate::datapath) replayed: bool,
     /// Whether other engines send the stream.
@@ -120,10 +120,10 @@ impl Run {
 
     /// Sends workers the rates of streams from a time of the run's clock on.
     fn change_streams(&self, control: &mut Control, streams: &[StreamIndex], at_ns: u64) {
-        let mut by_port: BTreeMap<PortIndex, Vec<(usize, Option<Rate>)>> = BTreeMap::new();
-        for &StreamIndex(index) in streams {
-            let stream = &mut control.streams[index];
-            let rate = control.rates.streams()[index].in_force();
+        let mut by_port: BTreeMap<PortIndex, Vec<(PortStreamIndex, Option<Rate>)>> = BTreeMap::new();
+        for &index in streams {
+            let stream = &mut control.streams[index.0];
+            let rate = control.rates.streams()[index.0].in_force();
             stream.pauses.note(at_ns, rate.is_some());
             if stream.elsewhere {
                 continue;
@@ -133,10 +133,10 @@ impl Run {
                 self.workers.send_all(|| Command::Speed(self.slot, change));
                 continue;
             }
-            by_port.entry(stream.tx_port).or_default().push((stream.index, rate));
+            by_port.entry(stream.tx_port).or_default().push((stream.on_port, rate));
         }
         for (port, rates) in by_port {
-            let change = RateChange { at_ns, port: port.0, rates: rates.into() };
+            let change = RateChange { at_ns, port, rates: rates.into() };
             self.workers.send_all(|| Command::Change(self.slot, change.clone()));
         }
     }

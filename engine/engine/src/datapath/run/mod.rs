@@ -39,7 +39,7 @@ use super::{
     worker::Command,
     workers::Workers,
 };
-use crate::index::{PortIndex, StreamIndex, WorkerIndex};
+use crate::index::{PortIndex, ReceiverIndex, RunSlot, StreamIndex, WorkerIndex};
 
 /// Commands reach every worker within this time, so that they take effect at one instant on all.
 const LEAD_NS: u64 = 1_000_000;
@@ -48,7 +48,7 @@ const LEAD_NS: u64 = 1_000_000;
 pub struct Run {
     id: String,
     pub(in crate::datapath) tag: u16,
-    pub(in crate::datapath) slot: usize,
+    pub(in crate::datapath) slot: RunSlot,
     timing: Timing,
     /// Whether no other engine executes the plan.
     alone: bool,
@@ -63,7 +63,7 @@ pub struct Run {
     /// By stream: the port that should receive it, if any.
     rx_ports: Vec<Option<PortIndex>>,
     reflecting: Vec<PortIndex>,
-    marks: Vec<(usize, Mark)>,
+    marks: Vec<(StreamIndex, Mark)>,
     by_tag: Vec<Arc<TagList>>,
     templates: Templates,
     records: Option<Records>,
@@ -139,7 +139,7 @@ pub(in crate::datapath) struct Control {
 pub(in crate::datapath) struct Parts {
     pub(in crate::datapath) id: String,
     pub(in crate::datapath) tag: u16,
-    pub(in crate::datapath) slot: usize,
+    pub(in crate::datapath) slot: RunSlot,
     pub(in crate::datapath) timing: Timing,
     pub(in crate::datapath) alone: bool,
     pub(in crate::datapath) end_ns: u64,
@@ -438,12 +438,12 @@ impl Run {
         self.marks.iter().any(|(_, other)| *other == mark) && !self.closed()
     }
 
-    /// Resets the statistics of a receiver (index in `Measure::receivers`).
+    /// Resets the statistics of a receiver.
     ///
     /// # Panics
     /// If there is no such receiver.
-    pub fn reset_receiver(&self, receiver: usize) {
-        self.control().receivers[receiver].since_wall_ns = self.clock.now_wall_ns();
+    pub fn reset_receiver(&self, receiver: ReceiverIndex) {
+        self.control().receivers[receiver.0].since_wall_ns = self.clock.now_wall_ns();
         self.workers.send_all(|| Command::ResetReceiver(self.slot, receiver));
     }
 

@@ -19,7 +19,7 @@ use crate::datapath::{
     slow::Moved,
     worker::{Command, NewNextHops, NewStreams, SendStream},
 };
-use crate::index::{PortIndex, WorkerIndex};
+use crate::index::{PortIndex, PortStreamIndex, WorkerIndex};
 use spate_stateless::Template;
 
 /// MACs that a router had, and that are remembered of it.
@@ -221,7 +221,8 @@ impl StreamsOfPort {
     fn follow(&mut self, eal: Eal, moved: &Moved, send: &mut impl FnMut(WorkerIndex, New), outcomes: &mut Outcomes) {
         let mut next: Option<Vec<SendStream>> = None;
         // By worker: caches in place of those that it has.
-        let mut caches: Vec<Vec<(usize, Option<Prebuilt>)>> = self.workers.iter().map(|_| Vec::new()).collect();
+        let mut caches: Vec<Vec<(PortStreamIndex, Option<Prebuilt>)>> =
+            self.workers.iter().map(|_| Vec::new()).collect();
         for (index, neighbour) in self.hops.iter().enumerate() {
             let Some(to) = neighbour.map(|neighbour| (self.port, LinkNeighbor::from(neighbour))) else { continue };
             let template = &self.streams[index].template;
@@ -231,9 +232,11 @@ impl StreamsOfPort {
                 outcome.dependent += 1;
                 continue;
             };
-            match self.prebuild(eal, index, &template) {
+            match self.prebuild(eal, PortStreamIndex(index), &template) {
                 Ok(built) => {
-                    built.into_iter().for_each(|(worker, packets)| caches[worker].push((index, Some(packets))));
+                    built
+                        .into_iter()
+                        .for_each(|(worker, packets)| caches[worker].push((PortStreamIndex(index), Some(packets))));
                     next.get_or_insert_with(|| self.streams.to_vec())[index].template = template;
                     outcome.streams += 1;
                 }
@@ -244,14 +247,19 @@ impl StreamsOfPort {
         self.streams = next.into();
         for ((worker, known), new) in self.workers.iter().zip(caches) {
             let has_caches = known.iter().any(Option::is_some);
-            send(*worker, New::Streams(NewStreams::new(self.port.0, &self.streams, has_caches, new)));
+            send(*worker, New::Streams(NewStreams::new(self.port, &self.streams, has_caches, new)));
         }
     }
 
     /// Packets of a stream for the caches of workers, by position of the worker: all that it has, or none.
-    fn prebuild(&self, eal: Eal, stream: usize, template: &Template) -> Result<Vec<(usize, Prebuilt)>, Error> {
+    fn prebuild(
+        &self,
+        eal: Eal,
+        stream: PortStreamIndex,
+        template: &Template,
+    ) -> Result<Vec<(usize, Prebuilt)>, Error> {
         let caches =
-            self.workers.iter().enumerate().filter_map(|(at, (_, caches))| Some((at, caches[stream].as_ref()?)));
+            self.workers.iter().enumerate().filter_map(|(at, (_, caches))| Some((at, caches[stream.0].as_ref()?)));
         caches.map(|(at, cache)| Ok((at, cache.build(&eal, template)?))).collect()
     }
 }
@@ -299,7 +307,7 @@ impl LinkOfPort {
             let gateways: Box<[GatewayMac]> = self.gateways.iter().copied().map(GatewayMac::from).collect();
             for worker in &self.workers {
                 let (hops, gateways) = (hops.clone(), gateways.clone());
-                send(*worker, New::Hops(NewNextHops { port: self.port.0, hops, gateways }));
+                send(*worker, New::Hops(NewNextHops { port: self.port, hops, gateways }));
             }
         }
     }
@@ -384,7 +392,7 @@ mod tests {
         let mut link = LinkOfPort { port, workers, hops, gateways, next_hop: OLD, routers, on_link };
         let mut sent = Vec::new();
         let mut send = |worker: WorkerIndex, new: New| match new {
-            New::Hops(new) if (worker, new.port) == (WorkerIndex(3), 0) => sent.push(new),
+            New::Hops(new) if (worker, new.port) == (WorkerIndex(3), PortIndex(0)) => sent.push(new),
             New::Hops(_) | New::Streams(_) => panic!("to another worker, or of another port"),
         };
         link.follow(moved, &mut send, &mut Outcomes::new());

@@ -129,7 +129,7 @@ impl Run {
         let control = self.control();
         let now_ns = self.clock.mono_ns();
         let phase = self.measured_phase(&control, now_ns)?;
-        let measured: Vec<_> = streams.iter().map(|stream| stream.0).filter(|&stream| self.measured[stream]).collect();
+        let measured: Vec<_> = streams.iter().copied().filter(|stream| self.measured[stream.0]).collect();
         let parts: Vec<_> = measured.iter().map(|&stream| self.part(&control, stream, phase)).collect();
         // Where there is no other engine, its parts have it.
         let sent = measured.iter().filter(|_| !self.alone).filter_map(|&stream| self.sent(&control, stream, phase));
@@ -191,29 +191,30 @@ impl Run {
     }
 
     /// A measured stream. What is sent elsewhere may have been sent in all of the phase.
-    fn part<'a>(&self, control: &'a Control, index: usize, phase: Span) -> Part<'a> {
-        let received = self.shares.iter().filter_map(|share| share.gaps[index].as_ref()?.read(&share.rx[index].last));
+    fn part<'a>(&self, control: &'a Control, stream: StreamIndex, phase: Span) -> Part<'a> {
+        let received =
+            self.shares.iter().filter_map(|share| share.gaps[stream.0].as_ref()?.read(&share.rx[stream.0].last));
         let silence = received.fold(Silence::whole(), |whole, one| whole.and(&one));
-        let stream = &control.streams[index];
-        let begins_ns = match stream.begins_ns {
+        let known = &control.streams[stream.0];
+        let begins_ns = match known.begins_ns {
             Some(begins_ns) => control.timeline.mono_of(begins_ns),
             // It is not known when: with the first arrival at the latest.
             None => silence.spans.first().map_or(0, |first| if first.to_ns == u64::MAX { 0 } else { first.to_ns }),
         };
         let from_ns = phase.from_ns.max(begins_ns);
         let to_ns = match self.alone {
-            true => self.sent(control, index, phase).map_or(from_ns, |sent| sent.to_ns),
+            true => self.sent(control, stream, phase).map_or(from_ns, |sent| sent.to_ns),
             false => phase.to_ns,
         };
-        Part { silence, sent: Span { from_ns, to_ns: to_ns.max(from_ns) }, pauses: &stream.pauses }
+        Part { silence, sent: Span { from_ns, to_ns: to_ns.max(from_ns) }, pauses: &known.pauses }
     }
 
     /// When this engine sent a stream in the measured phase: from its beginning until the last packet was due.
-    fn sent(&self, control: &Control, index: usize, phase: Span) -> Option<Span> {
-        let tx = self.shares.iter().map(move |share| &share.tx[index]);
+    fn sent(&self, control: &Control, stream: StreamIndex, phase: Span) -> Option<Span> {
+        let tx = self.shares.iter().map(move |share| &share.tx[stream.0]);
         let counted = StreamCounters::merge(tx, std::iter::empty()).measured;
-        let stream = &control.streams[index];
-        let from_ns = phase.from_ns.max(control.timeline.mono_of(stream.begins_ns.unwrap_or(0)));
+        let begins_ns = control.streams[stream.0].begins_ns;
+        let from_ns = phase.from_ns.max(control.timeline.mono_of(begins_ns.unwrap_or(0)));
         let to_ns = control.timeline.mono_of(counted.last_due_ns).max(from_ns);
         (counted.tx_packets > 0).then_some(Span { from_ns, to_ns })
     }

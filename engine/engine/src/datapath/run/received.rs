@@ -5,7 +5,7 @@ use std::sync::Arc;
 use spate_net::{Mark, TagList};
 
 use super::Receiver;
-use crate::index::PortIndex;
+use crate::index::{PortIndex, StreamIndex};
 
 /// A run's receiving side, as it is read.
 pub(in crate::datapath) struct Received {
@@ -19,7 +19,7 @@ pub(in crate::datapath) struct Received {
     /// By stream: the port that should receive it, if any.
     pub(in crate::datapath) rx_ports: Vec<Option<PortIndex>>,
     /// Marks by stream.
-    pub(in crate::datapath) marks: Vec<(usize, Mark)>,
+    pub(in crate::datapath) marks: Vec<(StreamIndex, Mark)>,
     /// Tag lists, as in `Measure`.
     pub(in crate::datapath) by_tag: Vec<Arc<TagList>>,
 }

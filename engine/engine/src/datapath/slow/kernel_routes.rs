@@ -9,10 +9,12 @@
 use std::{io, net::IpAddr, os::fd::OwnedFd};
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with};
-use spate_neighbour::Prefix;
+use spate_neighbour::{Mac, Prefix, link_local};
 
-/// linux/rtnetlink.h, linux/netlink.h, linux/if_addr.h, linux/fib_rules.h.
+/// linux/rtnetlink.h, linux/netlink.h, linux/if_link.h, linux/if_addr.h, linux/fib_rules.h.
+const RTM_NEWLINK: u16 = 16;
 const RTM_NEWADDR: u16 = 20;
+const RTM_DELADDR: u16 = 21;
 const RTM_NEWROUTE: u16 = 24;
 const RTM_NEWRULE: u16 = 32;
 const RTM_DELRULE: u16 = 33;
@@ -21,6 +23,9 @@ const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
 const NLM_F_EXCL: u16 = 0x200;
 const NLM_F_CREATE: u16 = 0x400;
+const IFLA_AF_SPEC: u16 = 26;
+const IFLA_INET6_ADDR_GEN_MODE: u16 = 8;
+const IN6_ADDR_GEN_MODE_NONE: u8 = 1;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_FLAGS: u16 = 8;
@@ -65,9 +70,11 @@ pub(super) struct KernelRoutes {
 }
 
 impl KernelRoutes {
-    /// Gives an interface that is up its addresses, and routes through gateways. What the kernel receives on the devices of the port is dropped.
+    /// Gives an interface that is up and has a MAC its addresses, and routes through gateways. What the kernel receives on the devices of
+    /// the port is dropped.
     pub(super) fn new(
         interface: &str,
+        mac: Mac,
         addresses: &[Prefix],
         gateways: &[IpAddr],
         devices: &[&str],
@@ -91,6 +98,9 @@ impl KernelRoutes {
         let (socket, index) = open().map_err(|e| failed("rtnetlink", e))?;
         let mut this = Self { socket, rules: Vec::new() };
         let table = TABLES + index;
+        if addresses.iter().any(|prefix| prefix.address.is_ipv6()) {
+            this.own_link_local(index, mac).map_err(|e| failed("the link-local address cannot be set", e))?;
+        }
         for prefix in addresses {
             let message = new_address(index, prefix);
             this.request(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &message)
@@ -119,6 +129,15 @@ impl KernelRoutes {
                 .map_err(|e| failed(&format!("what the kernel receives on {device} cannot be dropped"), e))?;
         }
         Ok(this)
+    }
+
+    /// Replaces the link-local address that the kernel gives an interface by the same one without duplicate address detection. If the port
+    /// is an interface of the kernel with the same MAC, both have this address: detection would fail, and OSPFv3 and RIPng have no other.
+    fn own_link_local(&mut self, index: u32, mac: Mac) -> io::Result<()> {
+        self.request(RTM_NEWLINK, 0, &without_generated_addresses(index))?;
+        let address = new_address(index, &Prefix { address: link_local(mac).into(), length: 64 });
+        ignore(self.request(RTM_DELADDR, 0, &address), io::ErrorKind::AddrNotAvailable)?;
+        self.request(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &address)
     }
 
     /// Has the kernel drop what it receives on an interface.
@@ -192,6 +211,18 @@ fn attribute(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
     message.extend_from_slice(&kind.to_ne_bytes());
     message.extend_from_slice(value);
     message.resize(message.len().next_multiple_of(4), 0);
+}
+
+/// struct ifinfomsg and its attributes: the kernel generates no address for an interface.
+fn without_generated_addresses(index: u32) -> Vec<u8> {
+    let mut of_ipv6 = Vec::new();
+    attribute(&mut of_ipv6, IFLA_INET6_ADDR_GEN_MODE, &[IN6_ADDR_GEN_MODE_NONE]);
+    let mut of_families = Vec::new();
+    attribute(&mut of_families, u16::from(AF_INET6), &of_ipv6);
+    let mut message = vec![0; 16];
+    message[4..8].copy_from_slice(&index.to_ne_bytes());
+    attribute(&mut message, IFLA_AF_SPEC, &of_families);
+    message
 }
 
 /// struct ifaddrmsg and its attributes.

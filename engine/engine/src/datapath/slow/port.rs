@@ -104,12 +104,12 @@ impl SlowPort {
             let (frames, reader) = frames::ring(RING_BYTES);
             let wanted = link.punt.as_ref().map(|punt| punt.filter().clone());
             let slow_path = SlowPathCopy { interest: Some(Box::new(interface.interest())), punt: wanted, frames };
-            opened.lines.send(worker, Command::Attach(index.0, Hook::SlowPathCopy(Box::new(slow_path))));
+            opened.lines.send(worker, Command::Attach(index, Hook::SlowPathCopy(Box::new(slow_path))));
             received.push(reader);
         }
         let sender = port.tx_workers[0];
         let (sending, frames) = frames::ring(RING_BYTES);
-        opened.lines.send(sender, Command::Attach(index.0, Hook::Inject(Box::new(Inject::new(frames)))));
+        opened.lines.send(sender, Command::Attach(index, Hook::Inject(Box::new(Inject::new(frames)))));
         let this = Self {
             name,
             index,
@@ -158,7 +158,7 @@ impl SlowPort {
         self.hear_groups();
         for &worker in &self.receivers {
             let interest = Hook::Interest(Box::new(self.interface.interest()));
-            workers.send(worker, Command::Attach(self.index.0, interest));
+            workers.send(worker, Command::Attach(self.index, interest));
         }
     }
 

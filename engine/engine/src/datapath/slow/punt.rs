@@ -107,7 +107,7 @@ impl Punted {
             let addresses: &[Prefix] = &config.addresses;
             let gateways = [config.gateway_v4.map(IpAddr::V4), config.gateway_v6.map(IpAddr::V6)];
             let gateways: Vec<IpAddr> = gateways.into_iter().flatten().collect();
-            KernelRoutes::new(interface, addresses, &gateways, &kernel_interfaces(&port.config.device))
+            KernelRoutes::new(interface, port.port.mac(), addresses, &gateways, &kernel_interfaces(&port.config.device))
         });
         let routes = routes.transpose().map_err(|e: kernel_routes::Error| format!("interface {interface}: {e}"))?;
         Ok(Self { tap, filter: filter.clone(), tag, frame: vec![0; SHORT_ROOM], _routes: routes })

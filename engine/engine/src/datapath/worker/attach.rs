@@ -3,10 +3,11 @@
 //! (`sinks::SlowPathCopy`, `sinks::ClientCopy`), where those they send come from (`sources::Inject`), and taps that copy packets. A worker
 //! copies to and from bounded rings and decides nothing.
 use super::{Device, Worker, command::Reclaim, hook::Hook, receive::RxPort, taps::Direction};
+use crate::index::PortIndex;
 
 impl<D: Device> Worker<D> {
     /// Attaches a hook to a port. One of a port that this worker does not have goes back.
-    pub(super) fn attach(&mut self, port: usize, hook: Hook<D>) {
+    pub(super) fn attach(&mut self, port: PortIndex, hook: Hook<D>) {
         let back = match hook {
             Hook::Tap(Direction::Tx, tap) => match self.tx.iter_mut().find(|p| p.port() == port) {
                 Some(found) => found.outlet.taps.add(tap).map(|tap| Hook::Tap(Direction::Tx, tap)),

@@ -9,7 +9,7 @@ use spate_stats::{Queue, TagSlot, Tracker};
 
 use super::handed::{MeasuredPacket, TagNumber};
 use crate::datapath::shared::RunShare;
-use crate::index::WorkerIndex;
+use crate::index::{StreamIndex, TrackerIndex, WorkerIndex};
 
 /// What a worker needs to count the packets of a run by tag.
 #[derive(Default)]
@@ -36,8 +36,8 @@ pub(in crate::datapath) struct Tagged {
 impl ByTag {
     /// The number of a frame's tags; none if its stream is not counted by tag.
     #[inline]
-    pub(super) fn number(&self, stream: usize, frame: &[u8]) -> Option<TagNumber> {
-        let tagged = self.streams.get(stream)?.as_ref()?;
+    pub(super) fn number(&self, stream: StreamIndex, frame: &[u8]) -> Option<TagNumber> {
+        let tagged = self.streams.get(stream.0)?.as_ref()?;
         TagNumber::new(tagged.tags.of(frame))
     }
 
@@ -48,9 +48,9 @@ impl ByTag {
         packet: &MeasuredPacket,
         tag: TagNumber,
         from: WorkerIndex,
-        (stream, tracker): (usize, usize),
+        (stream, tracker): (StreamIndex, TrackerIndex),
     ) {
-        let Some(Some(tagged)) = self.streams.get(stream) else { return };
+        let Some(Some(tagged)) = self.streams.get(stream.0) else { return };
         let Some(slot) = share.by_tag[tagged.list as usize].get(tag.get()) else { return };
         let slot: Option<&TagSlot> = packet.is_measured().then_some(slot);
         if let Some(slot) = slot {
@@ -58,7 +58,7 @@ impl ByTag {
         }
         // Numbers of packets with different tags are no sequence.
         let Some(place) = tag.get().checked_sub(TagList::UNTAGGED) else { return };
-        let place = self.first[tracker] as usize + place;
+        let place = self.first[tracker.0] as usize + place;
         let sequence = &mut self.sequences[place];
         let arrival = match self.queues.get_mut(place * self.workers + from.0) {
             Some(queue) => sequence.receive_from(queue, packet.sequence()),

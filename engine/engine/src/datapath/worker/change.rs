@@ -5,6 +5,8 @@ use std::sync::Arc;
 use spate_stateful::{LeasedAddresses, NextHops, Ratio, arrivals::FlowSchedule, envelope::GatewayMac};
 use spate_stateless::Rate;
 
+use crate::index::{PortIndex, PortStreamIndex, StreamIndex};
+
 /// Maximum number of runs that an engine holds, ended ones included: their metrics and trailers must stay bounded.
 pub const MAX_RUNS: usize = 64;
 
@@ -12,19 +14,16 @@ pub const MAX_RUNS: usize = 64;
 #[derive(Clone, Debug)]
 pub(in crate::datapath) struct RateChange {
     pub(in crate::datapath) at_ns: u64,
-    /// Index of the port.
-    pub(in crate::datapath) port: usize,
-    /// By index among the run's streams of that port.
+    pub(in crate::datapath) port: PortIndex,
     /// Without a rate a stream stands.
-    pub(in crate::datapath) rates: Arc<[(usize, Option<Rate>)]>,
+    pub(in crate::datapath) rates: Arc<[(PortStreamIndex, Option<Rate>)]>,
 }
 
 /// New speed of a stream that replays a capture, from an instant of the run on.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::datapath) struct SpeedChange {
     pub(in crate::datapath) at_ns: u64,
-    /// Its index among all streams of the run.
-    pub(in crate::datapath) stream: usize,
+    pub(in crate::datapath) stream: StreamIndex,
     /// Distance in nanoseconds; none: it stands.
     pub(in crate::datapath) speed: Option<Rate>,
 }
@@ -42,8 +41,7 @@ pub(in crate::datapath) struct FlowRate {
 /// New next hops for a run's flows on a port.
 #[derive(Debug)]
 pub(in crate::datapath) struct NewNextHops {
-    /// Index of the port.
-    pub(in crate::datapath) port: usize,
+    pub(in crate::datapath) port: PortIndex,
     pub(in crate::datapath) hops: NextHops,
     /// Gateways of client pools that the run follows there.
     pub(in crate::datapath) gateways: Box<[GatewayMac]>,

@@ -12,43 +12,45 @@ use super::{
     sources::NewStreams,
 };
 use crate::datapath::{limit::Budget, run::clock::ClockChange};
+use crate::index::{PortIndex, PortStreamIndex, ReceiverIndex, RunSlot};
 
 /// Commands that can be waiting.
 pub(in crate::datapath) const QUEUE: usize = 1024;
+
 /// An instruction about the run in a slot, which is below `MAX_RUNS`.
 pub(in crate::datapath) enum Command<D: Device = Dpdk> {
     /// Take a new run.
-    Install(usize, Box<WorkerRun<D>>),
+    Install(RunSlot, Box<WorkerRun<D>>),
     /// Run time 0 is at a monotonic instant.
-    Start(usize, u64),
+    Start(RunSlot, u64),
     /// The run's clock stops or resumes at a monotonic instant.
-    Clock(usize, u64, ClockChange),
+    Clock(RunSlot, u64, ClockChange),
     /// Changes rates of streams.
-    Change(usize, RateChange),
+    Change(RunSlot, RateChange),
     /// Streams with other templates.
-    Streams(usize, Box<NewStreams<D>>),
+    Streams(RunSlot, Box<NewStreams<D>>),
     /// Changes the speed of a replay.
-    Speed(usize, SpeedChange),
+    Speed(RunSlot, SpeedChange),
     /// Changes next hops of flows.
-    NextHops(usize, Box<NewNextHops>),
+    NextHops(RunSlot, Box<NewNextHops>),
     /// Changes leased addresses of clients of flows.
-    LeasedAddresses(usize, Box<NewLeasedAddresses>),
+    LeasedAddresses(RunSlot, Box<NewLeasedAddresses>),
     /// Changes the rate of new flows of the run's templates.
-    FlowRate(usize, FlowRate),
+    FlowRate(RunSlot, FlowRate),
     /// Resets the statistics of a receiver of the run.
-    ResetReceiver(usize, usize),
+    ResetReceiver(RunSlot, ReceiverIndex),
     /// Transmission ends at a run time that has come.
-    Stop(usize, u64),
+    Stop(RunSlot, u64),
     /// Read all that has arrived, and hand over what other workers count.
-    Empty(usize),
+    Empty(RunSlot),
     /// Count nothing more.
-    Close(usize),
+    Close(RunSlot),
     /// Forget the run.
-    Remove(usize),
+    Remove(RunSlot),
     /// Send no more than this, on all ports together.
     Limit(Option<Arc<Budget>>),
     /// Attach a tap, an injector or the slow path to a port.
-    Attach(usize, Hook<D>),
+    Attach(PortIndex, Hook<D>),
     /// Detach a tap.
     Detach(u64),
     /// End.
@@ -58,7 +60,7 @@ pub(in crate::datapath) enum Command<D: Device = Dpdk> {
 /// What a worker gives back, to be freed by another thread: workers neither allocate nor free memory.
 pub(in crate::datapath) enum Reclaim<D: Device = Dpdk> {
     Run(#[allow(dead_code, reason = "only ever dropped")] Box<WorkerRun<D>>),
-    Rates(#[allow(dead_code, reason = "only ever dropped")] Arc<[(usize, Option<Rate>)]>),
+    Rates(#[allow(dead_code, reason = "only ever dropped")] Arc<[(PortStreamIndex, Option<Rate>)]>),
     Streams(#[allow(dead_code, reason = "only ever dropped")] Box<NewStreams<D>>),
     NextHops(#[allow(dead_code, reason = "only ever dropped")] Box<NewNextHops>),
     LeasedAddresses(#[allow(dead_code, reason = "only ever dropped")] Box<NewLeasedAddresses>),

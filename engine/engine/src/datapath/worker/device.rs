@@ -6,6 +6,7 @@ use std::{ops::Range, sync::Arc, time::Duration};
 use spate_dpdk::{BURST, Offered, Offloads, TxOffload};
 
 use crate::datapath::{clock::Timescale, shared::WorkerShare};
+use crate::index::StreamIndex;
 
 /// A clock, packet memory, and queues that belong together.
 pub(in crate::datapath) trait Device: Sized + 'static {
@@ -86,8 +87,7 @@ pub(in crate::datapath) trait RxDevice {
 /// Stream and number of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::datapath) struct Origin {
-    /// Index of the stream in the run.
-    pub(in crate::datapath) stream: usize,
+    pub(in crate::datapath) stream: StreamIndex,
     /// Number of the packet in its stream, over all workers.
     pub(in crate::datapath) number: u64,
 }

@@ -18,7 +18,7 @@ use spate_stats::Counter;
 
 use super::doorbell::{Doorbell, Workers};
 use crate::datapath::frames::{self, FrameReader, FrameWriter};
-use crate::index::WorkerIndex;
+use crate::index::{PortIndex, WorkerIndex};
 
 /// Room for frames from each worker to each other, at least,
 const RING_BYTES: usize = 256 << 10;
@@ -111,10 +111,10 @@ impl Handoff {
 
     /// Gives a frame that arrived on a port to the worker that its flow belongs to. False if that is this one.
     #[cold]
-    pub(super) fn give(&mut self, port: usize, frame: &[u8], at_ns: u64) -> bool {
+    pub(super) fn give(&mut self, port: PortIndex, frame: &[u8], at_ns: u64) -> bool {
         let Some(owner) = self.owner_of(port, frame).filter(|owner| *owner != self.worker) else { return false };
         let Some(ring) = &mut self.to[owner.0] else { return false };
-        let given = frame.len() <= MAX_FRAME && ring.push(at_ns, port, frame);
+        let given = frame.len() <= MAX_FRAME && ring.push(at_ns, port.0, frame);
         self.tight |= !ring.has_room(self.burst_bytes);
         self.doorbells[owner.0].ring(self.worker);
         if given { &self.share.sent } else { &self.share.lost }.add(1);
@@ -131,8 +131,8 @@ impl Handoff {
     }
 
     /// The worker that the packets of a frame's flow are computed to come to.
-    fn owner_of(&self, port: usize, frame: &[u8]) -> Option<WorkerIndex> {
-        let receivers = &self.receivers[port];
+    fn owner_of(&self, port: PortIndex, frame: &[u8]) -> Option<WorkerIndex> {
+        let receivers = &self.receivers[port.0];
         let packet = Packet::read(frame).ok()?;
         let between = |peer: (Address, u16), own: (Address, u16)| {
             spread::queue_between((peer.0.into(), peer.1), (own.0.into(), own.1), receivers.len())
@@ -153,7 +153,7 @@ impl Handoff {
 
     /// The next frame that another worker gave: the port on which it arrived, and its bytes.
     #[inline]
-    pub(super) fn take(&mut self) -> Option<(usize, &[u8])> {
+    pub(super) fn take(&mut self) -> Option<(PortIndex, &[u8])> {
         if self.waiting.is_empty() {
             if !self.doorbells[self.worker.0].is_rung() {
                 return None;
@@ -163,7 +163,7 @@ impl Handoff {
         while let Some(from) = self.waiting.first() {
             if let Some(header) = self.from[from.0].as_mut().and_then(|ring| ring.pop(&mut self.frame)) {
                 self.share.taken.add(1);
-                return Some((header.original_len as usize, &self.frame));
+                return Some((PortIndex(header.original_len as usize), &self.frame));
             }
             self.waiting.remove(from);
         }
@@ -188,7 +188,7 @@ mod tests {
             give.doorbells[2].ring(WorkerIndex(0));
             let mut take = ways[2].take().expect("a way");
             for _ in 0..BURST {
-                assert_eq!(take.take(), Some((3, frame.as_slice())));
+                assert_eq!(take.take(), Some((PortIndex(3), frame.as_slice())));
             }
             assert_eq!(take.take(), None, "{longest}");
             assert_eq!(take.share().taken.get(), BURST as u64, "{longest}");

@@ -24,6 +24,7 @@ use super::{
     flow_handoff::Handoff,
 };
 use crate::datapath::{Timing, run::clock::RunClock};
+use crate::index::PortIndex;
 
 /// Frames of other workers that are handled in an iteration.
 const HANDOFF_BUDGET: usize = 256;
@@ -44,7 +45,7 @@ enum Stage {
 /// A frame without a trailer, without FCS, that a port has received.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrived<'a> {
-    pub(super) port: usize,
+    pub(super) port: PortIndex,
     pub(super) frame: &'a [u8],
     pub(super) hints: Hints<'a>,
     pub(super) at_ns: u64,
@@ -86,7 +87,7 @@ pub(in crate::datapath) struct Emulated<D: Device = Dpdk> {
     /// What stands around packets of client pools, if anything does.
     pub(super) envelopes: Option<Box<Envelopes>>,
     /// Ports that it uses.
-    ports: Box<[usize]>,
+    ports: Box<[PortIndex]>,
     /// By port: the tags that stand around all its frames, but for those of envelopes.
     pub(super) tags: Box<[Encap]>,
     /// Some frames have tags.
@@ -113,7 +114,7 @@ impl<D: Device> Emulated<D> {
     pub(in crate::datapath) fn new(
         mut emulation: Emulation,
         envelopes: Option<Box<Envelopes>>,
-        ports: Box<[usize]>,
+        ports: Box<[PortIndex]>,
         tags: &[Tags],
         pools: Pools<D>,
         handoff: Option<Handoff>,
@@ -156,7 +157,7 @@ impl<D: Device> Emulated<D> {
     }
 
     /// Whether it uses a port.
-    pub(super) fn uses(&self, port: usize) -> bool {
+    pub(super) fn uses(&self, port: PortIndex) -> bool {
         self.ports.contains(&port)
     }
 
@@ -165,27 +166,27 @@ impl<D: Device> Emulated<D> {
     pub(super) fn receive(&mut self, &Arrived { port, frame, hints, at_ns }: &Arrived<'_>) -> Demux {
         // Nearly all frames: the EtherType itself shows that there is no tag.
         if self.bare && is_of::<V4>(frame) {
-            let received = self.emulation.receive_hinted_v4(port, frame, hints, at_ns);
+            let received = self.emulation.receive_hinted_v4(port.0, frame, hints, at_ns);
             return self.received(received, port, frame, at_ns);
         }
         if !(self.bare && is_of::<V6>(frame)) {
             if (self.in_vlans || ethernet::is_tagged(frame)) && !self.is_in_its_vlan(port, frame) {
                 return Demux::Foreign;
             }
-            if let Some(envelopes) = self.envelopes.as_mut().filter(|envelopes| envelopes.are_on(port)) {
-                if let Some(refused) = self.emulation.refused_by_mac(port, frame) {
+            if let Some(envelopes) = self.envelopes.as_mut().filter(|envelopes| envelopes.are_on(port.0)) {
+                if let Some(refused) = self.emulation.refused_by_mac(port.0, frame) {
                     return refused.into();
                 }
                 // The checksum that a device has verified may be that of a tunnel's outer header.
                 return receive_enveloped(envelopes, &mut self.emulation, &mut self.handoff, port, frame, at_ns);
             }
         }
-        let received = self.emulation.receive_hinted(port, frame, hints, at_ns);
+        let received = self.emulation.receive_hinted(port.0, frame, hints, at_ns);
         self.received(received, port, frame, at_ns)
     }
 
     #[inline(always)]
-    fn received(&mut self, received: Received, port: usize, frame: &[u8], at_ns: u64) -> Demux {
+    fn received(&mut self, received: Received, port: PortIndex, frame: &[u8], at_ns: u64) -> Demux {
         match received {
             Received::Elsewhere => hand_off_or_receive(&mut self.emulation, &mut self.handoff, port, frame, at_ns),
             received => received.into(),
@@ -194,10 +195,10 @@ impl<D: Device> Emulated<D> {
 
     /// Whether a frame has the tags of its port, or those of the envelope that it is in.
     #[inline]
-    fn is_in_its_vlan(&self, port: usize, frame: &[u8]) -> bool {
-        match self.envelopes.as_ref().filter(|envelopes| envelopes.are_on(port)) {
-            Some(envelopes) => envelopes.is_in_its_vlan(port, frame),
-            None => self.tags[port].is_around(frame),
+    fn is_in_its_vlan(&self, port: PortIndex, frame: &[u8]) -> bool {
+        match self.envelopes.as_ref().filter(|envelopes| envelopes.are_on(port.0)) {
+            Some(envelopes) => envelopes.is_in_its_vlan(port.0, frame),
+            None => self.tags[port.0].is_around(frame),
         }
     }
 
@@ -206,11 +207,11 @@ impl<D: Device> Emulated<D> {
     #[inline]
     pub(super) fn look_ahead<'a>(
         &self,
-        port: usize,
+        port: PortIndex,
         frames: impl Iterator<Item = &'a [u8]>,
         found: &mut [Prefetched; BURST],
     ) -> bool {
-        let plain = !self.in_vlans && self.envelopes.as_ref().is_none_or(|envelopes| !envelopes.are_on(port));
+        let plain = !self.in_vlans && self.envelopes.as_ref().is_none_or(|envelopes| !envelopes.are_on(port.0));
         if plain {
             self.emulation.look_ahead(frames, found);
         }
@@ -232,7 +233,7 @@ impl<D: Device> Emulated<D> {
             let Some((port, frame)) = handoff.take() else { return };
             // No other worker has the frame's flow.
             self.emulation.set_shared(false);
-            let (_, of_client) = self.emulation.receive_handed(port, frame, now_ns);
+            let (_, of_client) = self.emulation.receive_handed(port.0, frame, now_ns);
             self.emulation.set_shared(true);
             handoff.note_met(of_client.into());
         }
@@ -246,10 +247,10 @@ impl<D: Device> Emulated<D> {
     /// Frames of a port go there from now on; what was before is given back.
     pub(super) fn swap_next_hops(&mut self, new: &mut NewNextHops) {
         if let Some(envelopes) = &mut self.envelopes {
-            envelopes.set_next_hops(new.port, &new.hops);
-            envelopes.set_gateways(new.port, &new.gateways);
+            envelopes.set_next_hops(new.port.0, &new.hops);
+            envelopes.set_gateways(new.port.0, &new.gateways);
         }
-        self.emulation.swap_next_hops(new.port, &mut new.hops);
+        self.emulation.swap_next_hops(new.port.0, &mut new.hops);
     }
 
     /// Clients of a pool have these leased addresses from now on; what was before is given back.
@@ -344,9 +345,9 @@ impl<D: Device> Emulated<D> {
     }
 
     /// Whether the run has something to send on a port.
-    pub(super) fn sends(&self, port: usize) -> bool {
-        let answers = || self.envelopes.as_ref().is_some_and(|envelopes| envelopes.has_answers(port));
-        self.stage != Stage::Aborted && (self.emulation.is_ready(port) || answers())
+    pub(super) fn sends(&self, port: PortIndex) -> bool {
+        let answers = || self.envelopes.as_ref().is_some_and(|envelopes| envelopes.has_answers(port.0));
+        self.stage != Stage::Aborted && (self.emulation.is_ready(port.0) || answers())
     }
 }
 
@@ -357,16 +358,16 @@ fn receive_enveloped(
     envelopes: &mut Envelopes,
     emulation: &mut Emulation,
     handoff: &mut Option<Handoff>,
-    port: usize,
+    port: PortIndex,
     frame: &[u8],
     at_ns: u64,
 ) -> Demux {
-    let frame = match envelopes.receive(port, frame) {
+    let frame = match envelopes.receive(port.0, frame) {
         Arrival::Plain => frame,
         Arrival::Done => return Demux::Taken,
         Arrival::Inner(inner) => inner,
     };
-    match emulation.receive(port, frame, at_ns) {
+    match emulation.receive(port.0, frame, at_ns) {
         Received::Elsewhere => hand_off_or_receive(emulation, handoff, port, frame, at_ns),
         received => received.into(),
     }
@@ -377,7 +378,7 @@ fn receive_enveloped(
 fn hand_off_or_receive(
     emulation: &mut Emulation,
     handoff: &mut Option<Handoff>,
-    port: usize,
+    port: PortIndex,
     frame: &[u8],
     at_ns: u64,
 ) -> Demux {
@@ -386,9 +387,9 @@ fn hand_off_or_receive(
 }
 
 /// No other worker has the frame's flow.
-fn receive_as_owner(emulation: &mut Emulation, port: usize, frame: &[u8], at_ns: u64) -> Received {
+fn receive_as_owner(emulation: &mut Emulation, port: PortIndex, frame: &[u8], at_ns: u64) -> Received {
     emulation.set_shared(false);
-    let received = emulation.receive(port, frame, at_ns);
+    let received = emulation.receive(port.0, frame, at_ns);
     emulation.set_shared(true);
     received
 }

@@ -55,7 +55,7 @@ use super::{
     run::clock::RunClock,
     shared::{QueueShare, RunShare, WorkerShare},
 };
-use crate::index::WorkerIndex;
+use crate::index::{PortIndex, RunSlot, WorkerIndex};
 use device::{Awaited, IdleStrategy, TxDevice as _};
 use egress::FLUSH_NS;
 use receive::{Receiver, RxPort};
@@ -92,8 +92,7 @@ pub(super) struct WorkerRun<D: Device = Dpdk> {
 
 /// A queue to receive from.
 pub(super) struct ReceiveQueue<D: Device = Dpdk> {
-    /// Index of its port.
-    pub(super) port: usize,
+    pub(super) port: PortIndex,
     pub(super) queue: D::Rx,
     /// Its counters.
     pub(super) share: Arc<QueueShare>,
@@ -111,7 +110,7 @@ pub(super) struct Parts<D: Device = Dpdk> {
     pub(super) reclaim: Producer<Reclaim<D>>,
     pub(super) pool: D::Pool,
     /// (port, its queue, its counters)
-    pub(super) tx: Vec<(usize, D::Tx, Arc<QueueShare>)>,
+    pub(super) tx: Vec<(PortIndex, D::Tx, Arc<QueueShare>)>,
     pub(super) rx: Vec<ReceiveQueue<D>>,
     pub(super) handoff: StreamHandoff,
     pub(super) share: Arc<WorkerShare>,
@@ -220,8 +219,8 @@ impl<D: Device> Worker<D> {
                 Command::Install(slot, run) => {
                     self.receiver.know(&run, slot);
                     self.active.add(&run);
-                    self.runs[slot] = Some(run);
-                    self.reach = self.reach.max(slot + 1);
+                    self.runs[slot.0] = Some(run);
+                    self.reach = self.reach.max(slot.0 + 1);
                 }
                 Command::Limit(budget) => {
                     self.limited = budget.is_some();
@@ -232,7 +231,7 @@ impl<D: Device> Worker<D> {
                     }
                 }
                 Command::Streams(slot, mut streams) => {
-                    let run = self.runs[slot].as_mut();
+                    let run = self.runs[slot.0].as_mut();
                     let part = run.and_then(|run| run.ports.iter_mut().find(|part| part.port == streams.port));
                     if let Some(part) = part {
                         part.swap_streams(&mut streams);
@@ -240,13 +239,13 @@ impl<D: Device> Worker<D> {
                     let _ = self.reclaim.push(Reclaim::Streams(streams));
                 }
                 Command::NextHops(slot, mut new) => {
-                    if let Some(emulated) = self.runs[slot].as_mut().and_then(|run| run.emulated.as_mut()) {
+                    if let Some(emulated) = self.runs[slot.0].as_mut().and_then(|run| run.emulated.as_mut()) {
                         emulated.swap_next_hops(&mut new);
                     }
                     let _ = self.reclaim.push(Reclaim::NextHops(new));
                 }
                 Command::LeasedAddresses(slot, mut new) => {
-                    if let Some(emulated) = self.runs[slot].as_mut().and_then(|run| run.emulated.as_mut()) {
+                    if let Some(emulated) = self.runs[slot.0].as_mut().and_then(|run| run.emulated.as_mut()) {
                         emulated.swap_leased(&mut new);
                     }
                     let _ = self.reclaim.push(Reclaim::LeasedAddresses(new));
@@ -255,7 +254,7 @@ impl<D: Device> Worker<D> {
                 Command::Detach(id) => self.detach(id),
                 Command::Quit => self.quit = true,
                 Command::Close(slot) => {
-                    if let Some(run) = &mut self.runs[slot] {
+                    if let Some(run) = &mut self.runs[slot.0] {
                         self.receiver.forget(run.tag, slot);
                         // A client of another worker may have come since.
                         Sources::abort(run);
@@ -263,7 +262,7 @@ impl<D: Device> Worker<D> {
                     }
                 }
                 Command::Remove(slot) => {
-                    if let Some(mut run) = self.runs[slot].take() {
+                    if let Some(mut run) = self.runs[slot.0].take() {
                         self.receiver.forget(run.tag, slot);
                         Sources::abort(&mut run);
                         let before = std::mem::take(&mut self.active);
@@ -284,7 +283,7 @@ impl<D: Device> Worker<D> {
                 | Command::ResetReceiver(slot, ..)
                 | Command::Stop(slot, ..)
                 | Command::Empty(slot) => {
-                    if let Some(run) = &mut self.runs[slot] {
+                    if let Some(run) = &mut self.runs[slot.0] {
                         run.apply(command);
                     }
                 }
@@ -358,7 +357,7 @@ impl<D: Device> Worker<D> {
                 continue;
             }
             let past_grace = run.stopped || run.has_come(now, run.end_ns.saturating_add(GRACE_NS));
-            let mut ending = Ending { now, slot, past_grace, reclaim: &mut self.reclaim };
+            let mut ending = Ending { now, slot: RunSlot(slot), past_grace, reclaim: &mut self.reclaim };
             let settled = self.tx.iter_mut().fold(true, |all, port| port.settle(run, &mut ending) & all);
             if Sources::is_over(run, now) & settled {
                 run.share.sent.raise();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the sources of a port share.
 use super::{Device, egress::Egress, taps::Taps};
+use crate::index::PortIndex;
 
 /// What the sources of a port share.
 pub(super) struct Outlet<D: Device> {
-    /// Index of the port.
-    pub(super) port: usize,
+    pub(super) port: PortIndex,
     /// The queue of its device: the only way out.
     pub(super) egress: Egress<D>,
     /// Packets for frames of usual length.

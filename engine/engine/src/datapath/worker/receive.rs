@@ -20,11 +20,11 @@ use super::{
     tx_port::TxPort,
 };
 use crate::datapath::shared::QueueShare;
-use crate::index::WorkerIndex;
+use crate::index::{PortIndex, RunSlot, WorkerIndex};
 
 /// A port as one of its receiving workers sees it.
 pub(super) struct RxPort<D: Device> {
-    pub(super) port: usize,
+    pub(super) port: PortIndex,
     queue: D::Rx,
     share: Arc<QueueShare>,
     /// Whether the device marks packets with a correct TCP checksum.
@@ -58,13 +58,13 @@ impl<D: Device> Receiver<D> {
     }
 
     /// Counts packets for the run in a slot.
-    pub(super) fn know(&mut self, run: &WorkerRun<D>, slot: usize) {
+    pub(super) fn know(&mut self, run: &WorkerRun<D>, slot: RunSlot) {
         self.measure.know(run, slot);
         self.ports.iter_mut().for_each(|port| port.sinks.know(run, slot));
     }
 
     /// Packets with this tag are foreign, and the run does nothing with others.
-    pub(super) fn forget(&mut self, tag: u16, slot: usize) {
+    pub(super) fn forget(&mut self, tag: u16, slot: RunSlot) {
         Sink::<D>::forget(&mut self.measure, tag, slot);
         self.ports.iter_mut().for_each(|port| Sink::<D>::forget(&mut port.sinks, tag, slot));
     }
@@ -85,7 +85,7 @@ impl<D: Device> Receiver<D> {
     }
 
     /// A port with an index, if packets can arrive on it.
-    pub(super) fn port(&mut self, port: usize) -> Option<&mut RxPort<D>> {
+    pub(super) fn port(&mut self, port: PortIndex) -> Option<&mut RxPort<D>> {
         self.ports.iter_mut().find(|p| p.port == port)
     }
 
@@ -135,13 +135,12 @@ impl<D: Device> Receiver<D> {
             let marks = port.marks;
             if let Some(emulated) = flows.filter(|_| !trailers) {
                 // Nothing but one run's flows is expected: no more is done for each packet than they need.
-                let frames = self.burst.heads().zip(&lens).zip(&found).enumerate();
-                for (index, ((frame, len), ahead)) in frames {
+                for (index, (frame, ahead)) in self.burst.heads().zip(&found).enumerate() {
                     let verified = marks && self.burst.is_verified(index);
                     let hints = Hints { verified, ahead: looks_ahead.then_some(ahead) };
                     let demux = emulated.receive(&Arrived { port: port.port, frame, hints, at_ns });
                     if demux != Demux::Taken {
-                        port.sinks.station.take(frame, *len, Some(demux), at_ns);
+                        port.sinks.station.take(frame, lens[index], Some(demux), at_ns);
                     }
                 }
             } else if !trailers && port.sinks.flows.is_empty() {

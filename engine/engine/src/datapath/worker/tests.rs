@@ -27,12 +27,15 @@ use crate::datapath::{
     shared::RunShare,
     worker::{Command, RateChange},
 };
-use crate::index::WorkerIndex;
+use crate::index::{PortIndex, PortStreamIndex, RunSlot, StreamIndex, TrackerIndex, WorkerIndex};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
 /// How long a pass takes of a worker that polls.
 const POLL_NS: u64 = 1000;
+/// The slot of the run, and its port.
+const SLOT: RunSlot = RunSlot(0);
+const PORT: PortIndex = PortIndex(0);
 
 /// A run of one stream that workers share, on a port that is the same for all.
 struct Run {
@@ -96,13 +99,13 @@ impl Run {
         let workers = asked.workers;
         let world = World::with_clocks(workers, &[clock.map(Arc::new)], 64, POLL_NS);
         let mut this = Self { world, workers, shares: Vec::new(), left: Vec::new() };
-        let send: Arc<[SendStream]> = [SendStream { template: template(), id: 7, index: 0 }].into();
+        let send: Arc<[SendStream]> = [SendStream { template: template(), id: 7, index: StreamIndex(0) }].into();
         let timescale = Arc::new(Timescale::new(0));
         for worker in 0..workers {
             let share = WorkerShare { first: worker as u64, stride: workers as u64 };
             let timing = [StreamTiming::continuous(Some(rate(asked.rate)))].into_iter();
             let none = |_: &_| Ok::<_, ()>(Box::default());
-            let port = PortRun::new(0, &send, share, timing, asked.late_after_ns, None, none).unwrap();
+            let port = PortRun::new(PORT, &send, share, timing, asked.late_after_ns, None, none).unwrap();
             let foreign = foreign();
             let measured = usize::from(asked.delays);
             let mut share = RunShare::new(1, measured, measured, foreign.receivers.len());
@@ -135,8 +138,8 @@ impl Run {
             share,
             emptying: false,
         };
-        self.world.send(worker, Command::Install(0, Box::new(run)));
-        self.world.send(worker, Command::Start(0, 0));
+        self.world.send(worker, Command::Install(SLOT, Box::new(run)));
+        self.world.send(worker, Command::Start(SLOT, 0));
     }
 
     fn send_all(&mut self, command: impl Fn() -> Command<Simulated>) {
@@ -187,7 +190,7 @@ fn receive(asked: &RunOptions, worker: usize, timescale: &Arc<Timescale>, foreig
     RunReceive {
         by_id: RunReceive::index_by_id([Some(7)].into_iter()),
         streams: [StreamReceive { port: Some(0), wide, delay }].into(),
-        owners: (0..workers).map(|sender| Owner::new(WorkerIndex(0), sender, false)).collect(),
+        owners: (0..workers).map(|sender| Owner::new(WorkerIndex(0), TrackerIndex(sender), false)).collect(),
         senders: workers,
         here: 0..workers,
         timescale: Arc::clone(timescale),
@@ -247,8 +250,8 @@ fn more_than_a_burst_that_is_due_at_once_leaves_at_once() {
 #[test]
 fn another_rate_takes_effect_at_its_instant_although_the_worker_rests_until_later() {
     let mut run = Run::new(RunOptions { rate: (1, SECOND), ..USUAL });
-    let rates = |packets| -> Arc<[_]> { [(0, Some(rate((packets, SECOND))))].into() };
-    run.send_all(|| Command::Change(0, RateChange { at_ns: 200 * MS, port: 0, rates: rates(10) }));
+    let rates = |packets| -> Arc<[_]> { [(PortStreamIndex(0), Some(rate((packets, SECOND))))].into() };
+    run.send_all(|| Command::Change(SLOT, RateChange { at_ns: 200 * MS, port: PORT, rates: rates(10) }));
     run.until(SECOND);
     // A fifth of a packet's distance has passed at the old rate: four fifths of the new one are left.
     assert_eq!(run.times(), [0, 280, 380, 480, 580, 680, 780, 880, 980].map(|ms| ms * MS));
@@ -282,9 +285,9 @@ fn nothing_leaves_from_the_end_on_and_the_worker_says_that_all_is_sent() {
 fn a_run_that_is_stopped_gives_up_what_is_not_sent() {
     let mut run = Run::new(USUAL);
     run.to(4 * MS);
-    run.world.set_speed(0, 0, Some(Speed { packet_ns: SECOND, ring: 0 }));
+    run.world.set_speed(0, PORT, Some(Speed { packet_ns: SECOND, ring: 0 }));
     run.to(9 * MS);
-    run.send_all(|| Command::Stop(0, 9 * MS));
+    run.send_all(|| Command::Stop(SLOT, 9 * MS));
     run.to(9 * MS);
     assert!(run.is_sent());
     let counters = run.counters().measured;
@@ -296,8 +299,8 @@ fn a_run_that_is_stopped_gives_up_what_is_not_sent() {
 fn nothing_leaves_while_the_run_is_paused_and_all_comes_later_by_as_much() {
     let mut run = Run::new(RunOptions { end_ns: 10 * MS, ..USUAL });
     run.to(2 * MS);
-    run.send_all(|| Command::Clock(0, 3 * MS + 1, ClockChange::Stop));
-    run.send_all(|| Command::Clock(0, 50 * MS + 1, ClockChange::Resume));
+    run.send_all(|| Command::Clock(SLOT, 3 * MS + 1, ClockChange::Stop));
+    run.send_all(|| Command::Clock(SLOT, 50 * MS + 1, ClockChange::Resume));
     run.until(SECOND);
     assert_eq!(run.times(), [0, 1, 2, 3, 51, 52, 53, 54, 55, 56].map(|ms| ms * MS));
     let counters = run.counters().measured;
@@ -310,7 +313,7 @@ fn a_device_that_is_too_slow_makes_packets_late_and_what_is_left_at_the_end_coun
     let asked = RunOptions { rate: (100_000, SECOND), end_ns: 100 * MS, late_after_ns: MS, ..USUAL };
     let mut run = Run::new(asked);
     // Half as fast as the stream.
-    run.world.set_speed(0, 0, Some(Speed { packet_ns: 20_000, ring: 1 }));
+    run.world.set_speed(0, PORT, Some(Speed { packet_ns: 20_000, ring: 1 }));
     run.until(SECOND);
     assert!(run.is_sent());
     let PhaseCounters { tx_packets, tx_dropped, late, max_departure_delay_ns, .. } = run.counters().measured;
@@ -330,9 +333,9 @@ fn a_device_that_is_too_slow_makes_packets_late_and_what_is_left_at_the_end_coun
 /// The device takes nothing from 2 ms to 8.5 ms.
 fn held_up(mut run: Run) -> Run {
     run.to(2 * MS);
-    run.world.set_speed(0, 0, Some(Speed { packet_ns: SECOND, ring: 0 }));
+    run.world.set_speed(0, PORT, Some(Speed { packet_ns: SECOND, ring: 0 }));
     run.to(8 * MS + MS / 2);
-    run.world.set_speed(0, 0, None);
+    run.world.set_speed(0, PORT, None);
     run
 }
 
@@ -351,8 +354,8 @@ fn packets_that_leave_late_are_of_the_phase_in_which_they_were_due() {
 fn another_rate_takes_effect_at_its_instant_although_packets_leave_late() {
     let mut run = Run::new(USUAL);
     run.send_all(|| {
-        let rates = [(0, Some(rate((100, SECOND))))].into();
-        Command::Change(0, RateChange { at_ns: 6 * MS + MS / 2, port: 0, rates })
+        let rates = [(PortStreamIndex(0), Some(rate((100, SECOND))))].into();
+        Command::Change(SLOT, RateChange { at_ns: 6 * MS + MS / 2, port: PORT, rates })
     });
     let mut run = held_up(run);
     run.until(30 * MS);
@@ -364,7 +367,7 @@ fn another_rate_takes_effect_at_its_instant_although_packets_leave_late() {
 #[test]
 fn a_device_that_stands_still_costs_every_packet_after_the_grace() {
     let mut run = Run::new(RunOptions { end_ns: 10 * MS, ..USUAL });
-    run.world.set_speed(0, 0, Some(Speed { packet_ns: 1, ring: 0 }));
+    run.world.set_speed(0, PORT, Some(Speed { packet_ns: 1, ring: 0 }));
     run.until(100 * MS);
     assert!(!run.is_sent());
     run.until(SECOND);
@@ -387,24 +390,24 @@ fn a_run_is_drained_when_all_that_had_arrived_is_counted() {
     run.to(5 * MS);
     run.left.clear();
     for (_, _, packet) in packets {
-        run.world.arrive(0, 0, 6 * MS, packet);
+        run.world.arrive(0, PORT, 6 * MS, packet);
     }
     // Three bursts and a part of one lie in the queue when the worker gets the command to empty it.
     run.to(6 * MS - 1);
-    run.send_all(|| Command::Empty(0));
+    run.send_all(|| Command::Empty(SLOT));
     assert!(!run.shares[0].emptied.is_up());
     run.to(6 * MS);
     assert_eq!(run.counters().measured.rx_packets, 200);
-    run.send_all(|| Command::Close(0));
+    run.send_all(|| Command::Close(SLOT));
     run.to(6 * MS);
     assert!(run.shares[0].emptied.is_up() && run.shares[0].closed.is_up());
-    assert_eq!(run.world.port(0, 0).received.foreign.get(), 0);
+    assert_eq!(run.world.port(0, PORT).received.foreign.get(), 0);
     // What comes later belongs to no run.
     let late = sent(1, MS).remove(0).2;
-    run.world.arrive(0, 0, 7 * MS, late);
+    run.world.arrive(0, PORT, 7 * MS, late);
     run.to(8 * MS);
     assert_eq!(run.counters().measured.rx_packets, 200);
-    assert_eq!(run.world.port(0, 0).received.foreign.get(), 1);
+    assert_eq!(run.world.port(0, PORT).received.foreign.get(), 1);
 }
 
 #[test]
@@ -416,15 +419,15 @@ fn packets_that_another_worker_receives_are_handed_to_the_one_that_keeps_their_s
     // Each worker receives what the other sent; two packets of one sender come the wrong way round.
     for (at, sender, packet) in packets {
         let at = if [46 * MS, 48 * MS].contains(&at) { 94 * MS - at } else { at };
-        run.world.arrive(1 - sender, 0, 5 * MS + at, packet);
+        run.world.arrive(1 - sender, PORT, 5 * MS + at, packet);
     }
-    run.world.arrive(1, 0, 90 * MS, duplicate);
+    run.world.arrive(1, PORT, 90 * MS, duplicate);
     run.to(99 * MS);
     let of =
         |worker: usize| StreamCounters::merge(std::iter::empty(), std::iter::once(&run.shares[worker].rx[0])).measured;
     assert_eq!((of(0).rx_packets, of(1).rx_packets), (51, 0));
     assert_eq!((of(0).duplicates, of(0).out_of_order, of(0).missing, of(0).misdirected), (1, 1, 0, 0));
-    let read = |worker| run.world.port(worker, 0).received.rx_packets.get();
+    let read = |worker| run.world.port(worker, PORT).received.rx_packets.get();
     assert_eq!((read(0), read(1)), (25, 26));
 }
 
@@ -433,12 +436,12 @@ fn a_port_accounts_once_what_leaves_on_it_whether_its_device_takes_it_at_once_or
     for speed in [None, Some(Speed { packet_ns: 20_000, ring: 1 })] {
         let asked = RunOptions { workers: 2, rate: (100_000, SECOND), end_ns: 10 * MS, ..USUAL };
         let mut run = Run::new(asked);
-        (0..2).for_each(|worker| run.world.set_speed(worker, 0, speed));
+        (0..2).for_each(|worker| run.world.set_speed(worker, PORT, speed));
         run.until(SECOND);
         for worker in 0..2 {
             let left = run.left.iter().filter(|(_, by, _)| *by == worker).map(|(.., packet)| packet);
             let bytes = left.map(|packet| packet.bytes().len() as u64 + FCS_LEN);
-            let port = run.world.port(worker, 0);
+            let port = run.world.port(worker, PORT);
             let counted = (port.tx.tx_packets.get(), port.tx.tx_bytes.get());
             assert_eq!(counted, (bytes.clone().count() as u64, bytes.sum()), "{speed:?}");
         }
@@ -450,27 +453,27 @@ fn a_port_accounts_once_what_leaves_on_it_whether_its_device_takes_it_at_once_or
 fn a_reflector_sends_back_what_it_may_and_the_port_accounts_it() {
     let rules = Rules { swap: Swap::Mac, own: None, allowed: Allowed::default() };
     let mut run = Run::with_foreign(USUAL, || RunForeign {
-        marks: Marks::new([(0, Mark::Ipv4Identification(9))].into_iter()).map(Arc::new),
-        reflectors: [(0, rules.clone())].into(),
+        marks: Marks::new([(StreamIndex(0), Mark::Ipv4Identification(9))].into_iter()).map(Arc::new),
+        reflectors: [(PORT, rules.clone())].into(),
         ..foreign()
     });
     run.to(5 * MS);
     run.left.clear();
-    let before = run.world.port(0, 0).tx.tx_bytes.get();
-    run.world.arrive(0, 0, 5 * MS + 1, packet(IPV4, 7));
-    run.world.arrive(0, 0, 5 * MS + 1, packet(LOCAL, 7));
+    let before = run.world.port(0, PORT).tx.tx_bytes.get();
+    run.world.arrive(0, PORT, 5 * MS + 1, packet(IPV4, 7));
+    run.world.arrive(0, PORT, 5 * MS + 1, packet(LOCAL, 7));
     run.to(5 * MS + 2);
     let [(_, _, back)] = run.left.as_slice() else { panic!("{:?}", run.left) };
     assert_eq!((back.bytes()[5], back.bytes()[11], back.bytes()[22]), (1, 2, 63));
-    let port = run.world.port(0, 0);
+    let port = run.world.port(0, PORT);
     assert_eq!((port.tx.reflected.get(), port.tx.tx_bytes.get() - before), (1, 64));
     assert_eq!((port.received.not_reflected.get(), port.received.rx_packets.get()), (1, 2));
     // Its own, which are under way when it is stopped, are sent back; those of others are not.
-    run.send_all(|| Command::Stop(0, 5 * MS + 2));
-    run.world.arrive(0, 0, 6 * MS, packet(IPV4, 8));
-    run.world.arrive(0, 0, 6 * MS, packet(IPV4, 9));
+    run.send_all(|| Command::Stop(SLOT, 5 * MS + 2));
+    run.world.arrive(0, PORT, 6 * MS, packet(IPV4, 8));
+    run.world.arrive(0, PORT, 6 * MS, packet(IPV4, 9));
     run.to(7 * MS);
-    let port = run.world.port(0, 0);
+    let port = run.world.port(0, PORT);
     assert_eq!((port.tx.reflected.get(), port.received.not_reflected.get()), (2, 2));
     assert_eq!(run.left.last().unwrap().2.bytes()[19], 9);
 }
@@ -478,23 +481,23 @@ fn a_reflector_sends_back_what_it_may_and_the_port_accounts_it() {
 #[test]
 fn packets_without_a_trailer_count_where_their_mark_is_known_and_else_for_the_receiver_of_their_port() {
     let mut run = Run::with_foreign(RunOptions { end_ns: 1, ..USUAL }, || RunForeign {
-        marks: Marks::new([(0, Mark::Ipv4Identification(7))].into_iter()).map(Arc::new),
-        receivers: [RunReceiver { port: 0, arrivals: Arrivals::default() }].into(),
+        marks: Marks::new([(StreamIndex(0), Mark::Ipv4Identification(7))].into_iter()).map(Arc::new),
+        receivers: [RunReceiver { port: PORT, arrivals: Arrivals::default() }].into(),
         ..foreign()
     });
     run.to(5 * MS);
     for packet in [packet(IPV4, 7), packet(IPV4, 8), packet(LOCAL, 7), packet(IPV4, 7)] {
-        run.world.arrive(0, 0, 6 * MS, packet);
+        run.world.arrive(0, PORT, 6 * MS, packet);
     }
     // A stream's own packet is neither.
-    run.world.arrive(0, 0, 7 * MS, sent(1, MS).remove(0).2);
+    run.world.arrive(0, PORT, 7 * MS, sent(1, MS).remove(0).2);
     run.to(8 * MS);
     let PhaseCounters { rx_packets, rx_bytes, .. } = run.counters().measured;
     assert_eq!((rx_packets, rx_bytes), (3, 2 * 64 + 68));
     let Arrivals { packets, bytes, .. } = run.shares[0].receivers[0].read();
     assert_eq!((packets, bytes), (2, 128));
     // No sink before the station took them.
-    let port = run.world.port(0, 0);
+    let port = run.world.port(0, PORT);
     assert_eq!((port.received.rx_packets.get(), port.received.foreign.get()), (5, 2));
 }
 
@@ -508,7 +511,7 @@ fn burst(packets: usize) -> Vec<Packet> {
 
 /// A receiver of its port.
 fn receiving() -> RunForeign {
-    RunForeign { receivers: [RunReceiver { port: 0, arrivals: Arrivals::default() }].into(), ..foreign() }
+    RunForeign { receivers: [RunReceiver { port: PORT, arrivals: Arrivals::default() }].into(), ..foreign() }
 }
 
 fn delays(run: &Run) -> Delays {
@@ -530,15 +533,15 @@ fn packets_that_the_device_stamps_arrived_when_it_says_and_others_when_they_were
         run.to(MS);
         // Read 1 ms after they arrived, the packets of no stream behind them.
         for (n, packet) in (0..).zip(burst(5)) {
-            run.world.arrive(0, 0, 6 * MS, packet.stamped(counted(5 * MS + 300 * n)));
+            run.world.arrive(0, PORT, 6 * MS, packet.stamped(counted(5 * MS + 300 * n)));
         }
         for n in 0..3 {
-            run.world.arrive(0, 0, 6 * MS, packet(IPV4, 7).stamped(counted(5 * MS + 2000 + 100 * n * n)));
+            run.world.arrive(0, PORT, 6 * MS, packet(IPV4, 7).stamped(counted(5 * MS + 2000 + 100 * n * n)));
         }
         run.to(7 * MS);
         let Delays { count, sum_ns, min_ns, max_ns, difference_sum_ns, .. } = delays(&run);
         let gaps = run.shares[0].receivers[0].read().inter_arrival;
-        let unstamped = run.world.port(0, 0).received.unstamped.get();
+        let unstamped = run.world.port(0, PORT).received.unstamped.get();
         ((count, sum_ns, min_ns, max_ns, difference_sum_ns), (gaps.count, gaps.min_ns, gaps.max_ns), unstamped)
     };
     let by_device = ((5, 25 * MS + 3000, 5 * MS, 5 * MS + 1200, 1200), (2, 100, 300), 0);
@@ -555,12 +558,12 @@ fn packets_without_a_time_stamp_of_the_devices_clock_are_counted() {
     let [stamped, plain, of_the_day, in_the_future] = burst(4).try_into().unwrap();
     let [day, future] = [(of_the_day, others[0]), (in_the_future, others[1])].map(|(packet, at)| packet.stamped(at));
     for packet in [stamped.stamped(counted(5 * MS)), plain, day, future] {
-        run.world.arrive(0, 0, 6 * MS, packet);
+        run.world.arrive(0, PORT, 6 * MS, packet);
     }
     run.to(6 * MS);
     let Delays { count, min_ns, max_ns, sum_ns, .. } = delays(&run);
     assert_eq!((count, min_ns, max_ns, sum_ns), (4, 5 * MS, 6 * MS, 23 * MS));
-    let port = &run.world.port(0, 0).received;
+    let port = &run.world.port(0, PORT).received;
     assert_eq!((port.unstamped.get(), port.rx_packets.get()), (3, 4));
     assert_eq!(run.counters().measured.rx_packets, 4);
 }
@@ -570,7 +573,7 @@ fn packets_of_a_queue_arrive_in_its_order_whatever_their_time_stamps_say() {
     let mut run = Run::stamped(RunOptions { end_ns: 1, delays: true, ..USUAL }, Some(known(COUNTER, 1e9)), foreign);
     run.to(MS);
     for (packet, at_ns) in burst(3).into_iter().zip([5 * MS + 40, 5 * MS, 5 * MS + 70]) {
-        run.world.arrive(0, 0, 6 * MS, packet.stamped(counted(at_ns)));
+        run.world.arrive(0, PORT, 6 * MS, packet.stamped(counted(at_ns)));
     }
     run.to(6 * MS);
     let Delays { min_ns, max_ns, difference_sum_ns, .. } = delays(&run);

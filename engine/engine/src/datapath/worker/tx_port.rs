@@ -11,6 +11,7 @@ use super::{
     taps::Taps,
 };
 use crate::datapath::shared::QueueShare;
+use crate::index::{PortIndex, RunSlot};
 
 /// A port as one worker sends on it.
 pub(super) struct TxPort<D: Device> {
@@ -19,14 +20,14 @@ pub(super) struct TxPort<D: Device> {
 }
 
 impl<D: Device> TxPort<D> {
-    pub(super) fn new(port: usize, queue: D::Tx, share: Arc<QueueShare>, pool: D::Pool) -> Self {
+    pub(super) fn new(port: PortIndex, queue: D::Tx, share: Arc<QueueShare>, pool: D::Pool) -> Self {
         let offloads = queue.offloads();
         let outlet = Outlet { port, egress: Egress::new(queue, share), pool, taps: Taps::new(), offloads };
         Self { sources: Sources::new(&outlet), outlet }
     }
 
     /// Index of the port.
-    pub(super) fn port(&self) -> usize {
+    pub(super) fn port(&self) -> PortIndex {
         self.outlet.port
     }
 
@@ -57,7 +58,7 @@ impl<D: Device> TxPort<D> {
     }
 
     /// The run in a slot goes.
-    pub(super) fn remove(&mut self, slot: usize, run: &mut WorkerRun<D>) {
+    pub(super) fn remove(&mut self, slot: RunSlot, run: &mut WorkerRun<D>) {
         self.sources.remove(slot, run, &mut self.outlet);
         self.outlet.egress.reclaim();
     }

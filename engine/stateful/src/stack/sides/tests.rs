@@ -85,14 +85,14 @@ proptest! {
                             && t.server.as_ref().is_some_and(|server| server.port == port)
                             && any(&t.servers, &owns)
                     };
-                    let wanted: Vec<_> = all().filter(serves).map(|(index, _)| index).collect();
+                    let wanted: Vec<_> = all().filter(serves).map(|(index, _)| TemplateIndex::new(index)).collect();
                     let found = sides.servers(pools, port, protocol, &tuple(address, destination_port));
                     prop_assert_eq!(found.collect::<Vec<_>>(), wanted);
                 }
                 let owner = all().find_map(|(index, t)| {
                     let client = t.client.as_ref().is_some_and(|client| client.port == port) && any(&t.clients, &owns);
                     let server = t.server.as_ref().is_some_and(|server| server.port == port) && any(&t.servers, &owns);
-                    (client || server).then(|| SideIndex::of(index, client))
+                    (client || server).then(|| SideIndex::of(TemplateIndex::new(index), client))
                 });
                 prop_assert_eq!(sides.owner(pools, port, Address(address)), owner);
             }
@@ -101,7 +101,7 @@ proptest! {
                     let pool = &pools[weighted.pool];
                     pool.mac(pool.contains(Address(address))?)
                 });
-                prop_assert_eq!(sides.own_mac(pools, index, Address(address)), wanted);
+                prop_assert_eq!(sides.own_mac(pools, TemplateIndex::new(index), Address(address)), wanted);
             }
             let clients = all().flat_map(|(_, t)| &t.clients).map(|w| &pools[w.pool]).filter(|pool| owns(pool));
             let macs: Vec<_> = clients.filter_map(|pool| pool.mac(pool.contains(Address(address))?)).collect();
@@ -129,7 +129,7 @@ fn a_search_costs_the_same_among_4096_templates_as_among_few() {
             let local = 1000 + if addresses { 16 * u128::from(last) } else { 0 };
             let tuple = tuple(local, if ports { 1 + last } else { 1 });
             let found: Vec<_> = sides.servers(&scenario.pools, 1, Protocol::Tcp, &tuple).collect();
-            assert_eq!(found, [usize::from(last)]);
+            assert_eq!(found, [TemplateIndex::new(last.into())]);
             // What is looked at: the only entry, which a search of at most 12 halves finds.
             let intervals = listening_at(&sides, tuple.local_port);
             assert_eq!(intervals.at(tuple.local).len(), 1);
@@ -138,7 +138,7 @@ fn a_search_costs_the_same_among_4096_templates_as_among_few() {
             assert_eq!(owners.at(tuple.local).len(), 1, "of one pool");
             assert_eq!(
                 sides.owner(&scenario.pools, 1, tuple.local),
-                Some(SideIndex::of(if addresses { last.into() } else { 0 }, false))
+                Some(SideIndex::of(TemplateIndex::new(if addresses { last.into() } else { 0 }), false))
             );
             assert_eq!(sides.owner(&scenario.pools, 1, Address(3)), None);
         }
@@ -160,6 +160,6 @@ fn pools_that_overlap_in_too_many_ways_are_searched_one_after_the_other() {
             .iter()
             .enumerate()
             .filter(|(_, t)| scenario.pools[t.servers[0].pool].owns(Address(address)));
-        assert_eq!(found, wanted.map(|(index, _)| index).collect::<Vec<_>>());
+        assert_eq!(found, wanted.map(|(index, _)| TemplateIndex::new(index)).collect::<Vec<_>>());
     }
 }

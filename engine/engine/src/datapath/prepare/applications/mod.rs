@@ -26,7 +26,7 @@ use crate::datapath::{
     },
     worker::{self, Emulated, Pools},
 };
-use crate::index::{TemplateIndex, WorkerIndex};
+use crate::index::{PortIndex, TemplateIndex, WorkerIndex};
 
 use claims::{claims, refuse_conflicts};
 pub(in crate::datapath) use claims::{groups, ranges};
@@ -148,7 +148,7 @@ fn tso_pool(
     let cuts = |port: &&OpenPort| port.port.offloads().segmentation.is_some() && port.tx_workers.contains(&worker);
     let all = ports(scenario);
     let tcp = scenario.templates.iter().any(|template| template.protocol == Protocol::Tcp);
-    let Some(port) = all.iter().map(|port| &context.ports[*port]).find(cuts).filter(|_| tcp) else { return Ok(None) };
+    let Some(port) = all.iter().map(|port| &context.ports[port.0]).find(cuts).filter(|_| tcp) else { return Ok(None) };
     let rings = context.ports.iter().filter(cuts).filter(|port| matches!(port.config.device, PortDevice::Pci(_)));
     let (count, room) = (TSO_PACKETS + u32::from(DESCRIPTORS) * rings.count() as u32, max_tso_frame(context));
     let pool = Mempool::on_node(
@@ -213,12 +213,12 @@ fn log_steering(context: &Context<'_>, spec: &RunSpec, scenario: &Scenario) {
 }
 
 /// Ports that a scenario uses, each once.
-fn ports(scenario: &Scenario) -> Box<[usize]> {
+fn ports(scenario: &Scenario) -> Box<[PortIndex]> {
     let clients = scenario.templates.iter().filter_map(|template| Some(template.client.as_ref()?.port));
     let servers = scenario.templates.iter().filter_map(|template| Some(template.server.as_ref()?.port));
     let mut ports = sorted(clients.chain(servers).collect());
     ports.dedup();
-    ports.into()
+    ports.into_iter().map(PortIndex).collect()
 }
 
 /// Refuses more flows than there is memory for.

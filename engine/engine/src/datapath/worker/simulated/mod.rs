@@ -17,6 +17,7 @@ use spate_stateless::{Frames, Template};
 
 use super::device::{Awaited, Device, IdleStrategy, Origin, Packets, Pool, RxDevice, Time, TxDevice};
 use crate::datapath::{cache::Cache, clock::Timescale, shared::WorkerShare};
+use crate::index::PortIndex;
 
 pub(in crate::datapath) use world::World;
 
@@ -196,14 +197,14 @@ pub(in crate::datapath) struct Speed {
 pub(in crate::datapath) struct Sent {
     /// When.
     pub(in crate::datapath) at_ns: u64,
-    pub(in crate::datapath) port: usize,
+    pub(in crate::datapath) port: PortIndex,
     pub(in crate::datapath) packet: Packet,
 }
 
 /// A port to send on.
 #[derive(Debug)]
 pub(in crate::datapath) struct TxEnd {
-    port: usize,
+    port: PortIndex,
     now_ns: Rc<Cell<u64>>,
     /// Speed of the device; none: it takes everything.
     speed: Rc<Cell<Option<Speed>>>,

@@ -18,7 +18,7 @@ use crate::datapath::{
     shared::{QueueShare, WorkerShare},
     worker::{Command, Parts, ReceiveQueue, Reclaim, Worker, between_workers},
 };
-use crate::index::WorkerIndex;
+use crate::index::{PortIndex, WorkerIndex};
 
 /// A worker, and what is on its way to it.
 pub(in crate::datapath) struct SimulatedWorker {
@@ -33,7 +33,7 @@ pub(in crate::datapath) struct SimulatedWorker {
     /// Its ports.
     ports: Vec<Port>,
     /// What it is to receive, by instant and number: on which port, and the packet.
-    arrivals: BTreeMap<(u64, u64), (usize, Packet)>,
+    arrivals: BTreeMap<(u64, u64), (PortIndex, Packet)>,
 }
 
 /// A worker's queues of a port.
@@ -84,10 +84,14 @@ impl World {
                 .collect();
             let tx = |(port, queue): (usize, &Port)| {
                 let (now_ns, speed, sent) = (Rc::clone(&now_ns), Rc::clone(&queue.speed), Rc::clone(&sent));
-                (port, TxEnd { port, now_ns, speed, free_at_ns: 0, sent }, Arc::clone(&queue.tx))
+                (
+                    PortIndex(port),
+                    TxEnd { port: PortIndex(port), now_ns, speed, free_at_ns: 0, sent },
+                    Arc::clone(&queue.tx),
+                )
             };
             let rx = |(port, queue): (usize, &Port)| ReceiveQueue {
-                port,
+                port: PortIndex(port),
                 queue: RxEnd(Rc::clone(&queue.rx)),
                 share: Arc::clone(&queue.received),
                 mac: None,
@@ -122,14 +126,14 @@ impl World {
 
     /// A worker's queues of a port.
     #[cfg(test)]
-    pub(in crate::datapath) fn port(&self, worker: usize, port: usize) -> &Port {
-        &self.simulated_workers[worker].ports[port]
+    pub(in crate::datapath) fn port(&self, worker: usize, port: PortIndex) -> &Port {
+        &self.simulated_workers[worker].ports[port.0]
     }
 
     /// Gives a worker's device of a port another speed; none: it takes everything.
     #[cfg(test)]
-    pub(in crate::datapath) fn set_speed(&self, worker: usize, port: usize, speed: Option<Speed>) {
-        self.simulated_workers[worker].ports[port].speed.set(speed);
+    pub(in crate::datapath) fn set_speed(&self, worker: usize, port: PortIndex, speed: Option<Speed>) {
+        self.simulated_workers[worker].ports[port.0].speed.set(speed);
     }
 
     /// Sends a command to a worker, which reads it in its next pass: that is now.
@@ -143,7 +147,7 @@ impl World {
     }
 
     /// A packet arrives at a worker's queue of a port at an instant.
-    pub(in crate::datapath) fn arrive(&mut self, worker: usize, port: usize, at_ns: u64, packet: Packet) {
+    pub(in crate::datapath) fn arrive(&mut self, worker: usize, port: PortIndex, at_ns: u64, packet: Packet) {
         self.simulated_workers[worker].arrivals.insert((at_ns, self.arrived), (port, packet));
         self.arrived += 1;
     }
@@ -206,7 +210,7 @@ impl SimulatedWorker {
     fn read(&mut self, now_ns: u64) {
         while let Some(arrival) = self.arrivals.first_entry().filter(|arrival| arrival.key().0 <= now_ns) {
             let (port, packet) = arrival.remove();
-            self.ports[port].rx.borrow_mut().push_back(packet);
+            self.ports[port.0].rx.borrow_mut().push_back(packet);
             self.due_ns.set(now_ns);
         }
     }

@@ -10,13 +10,13 @@ use crate::datapath::worker::{
     device::Packets as _,
     flows::{Arrived, Demux},
 };
+use crate::index::{PortIndex, RunSlot};
 
 /// The flows that packets of a port may be of.
 pub(in crate::datapath::worker) struct Flows {
-    /// Index of the port.
-    port: usize,
+    port: PortIndex,
     /// Slots of runs that emulate applications on it.
-    slots: Vec<usize>,
+    slots: Vec<RunSlot>,
 }
 
 impl Flows {
@@ -37,7 +37,7 @@ impl Flows {
         runs: &'a mut [Option<Box<WorkerRun<D>>>],
     ) -> Option<&'a mut Emulated<D>> {
         let [slot] = self.slots.as_slice() else { return None };
-        runs[*slot].as_mut().and_then(|run| run.emulated.as_deref_mut())
+        runs[slot.0].as_mut().and_then(|run| run.emulated.as_deref_mut())
     }
 
     /// What is found of the packets of a burst ahead, for the run that `only` gives; false if it does not look ahead.
@@ -53,13 +53,13 @@ impl Flows {
 }
 
 impl<D: Device> Sink<D> for Flows {
-    fn know(&mut self, run: &WorkerRun<D>, slot: usize) {
+    fn know(&mut self, run: &WorkerRun<D>, slot: RunSlot) {
         if run.emulated.as_ref().is_some_and(|emulated| emulated.uses(self.port)) {
             self.slots.push(slot);
         }
     }
 
-    fn forget(&mut self, _: u16, slot: usize) {
+    fn forget(&mut self, _: u16, slot: RunSlot) {
         self.slots.retain(|emulating| *emulating != slot);
     }
 
@@ -67,7 +67,7 @@ impl<D: Device> Sink<D> for Flows {
     #[inline]
     fn has_room(&mut self, runs: &mut [Option<Box<WorkerRun<D>>>]) -> bool {
         self.slots.iter().all(|slot| {
-            let emulated = runs[*slot].as_mut().and_then(|run| run.emulated.as_mut());
+            let emulated = runs[slot.0].as_mut().and_then(|run| run.emulated.as_mut());
             emulated.is_none_or(|emulated| emulated.may_receive())
         })
     }
@@ -77,7 +77,7 @@ impl<D: Device> Sink<D> for Flows {
     fn offer(&mut self, packet: &mut Packet<'_>, _: &D::Clock, runs: &mut [Option<Box<WorkerRun<D>>>]) -> bool {
         let &mut Packet { frame, hints, at_ns, .. } = packet;
         for (index, slot) in self.slots.iter().enumerate() {
-            let emulated = runs[*slot].as_mut().and_then(|run| run.emulated.as_mut());
+            let emulated = runs[slot.0].as_mut().and_then(|run| run.emulated.as_mut());
             let arrived = Arrived { port: self.port, frame, hints, at_ns };
             match emulated.map_or(Demux::Foreign, |emulated| emulated.receive(&arrived)) {
                 Demux::Taken => return true,

@@ -22,7 +22,7 @@ use crate::datapath::{
         stream_handoff::StreamHandoff,
     },
 };
-use crate::index::WorkerIndex;
+use crate::index::{RunSlot, StreamIndex, TrackerIndex, WorkerIndex};
 
 /// In `RunReceive::by_id`: no such stream.
 const NO_STREAM: u32 = u32::MAX;
@@ -56,7 +56,7 @@ impl Measure {
                 && run.tag == packet.trailer.run_tag
                 && let Some(stream) = run.receive.stream(&packet.trailer)
             {
-                let tracker = run.receive.owner(stream, packet.trailer.sender).tracker as usize;
+                let tracker = run.receive.owner(stream, packet.trailer.sender).tracker();
                 if let Some(tag) = packet.tag {
                     count_by_tag(run, packet, tag, from, (stream, tracker));
                 }
@@ -78,15 +78,15 @@ impl Measure {
 }
 
 impl<D: Device> Sink<D> for Measure {
-    fn know(&mut self, run: &WorkerRun<D>, slot: usize) {
+    fn know(&mut self, run: &WorkerRun<D>, slot: RunSlot) {
         if !run.receive.by_id.is_empty() {
-            self.slots[usize::from(run.tag)] = slot as u8;
+            self.slots[usize::from(run.tag)] = slot.0 as u8;
             self.measured += 1;
         }
     }
 
     /// Packets with this tag are foreign.
-    fn forget(&mut self, tag: u16, _: usize) {
+    fn forget(&mut self, tag: u16, _: RunSlot) {
         if std::mem::replace(&mut self.slots[usize::from(tag)], NO_RUN) != NO_RUN {
             self.measured -= 1;
         }
@@ -110,7 +110,7 @@ impl<D: Device> Sink<D> for Measure {
         arrivals: &Arrivals<'_, D>,
         runs: &mut [Option<Box<WorkerRun<D>>>],
     ) -> usize {
-        let (slot, port) = (self.slots[usize::from(trailer.run_tag)], arrivals.port as u8);
+        let (slot, port) = (self.slots[usize::from(trailer.run_tag)], arrivals.port.0 as u8);
         let bytes = arrivals.lens[first] + FCS_LEN as u32;
         let packet = MeasuredPacket { slot, port, tag: None, bytes, at_ns: arrivals.at_ns, trailer };
         let from_it = Following {
@@ -181,14 +181,14 @@ pub(in crate::datapath) struct Owner {
     /// with the number of the worker that reads them, and with nothing else.
     worker: u16,
     /// Index among the trackers of that worker.
-    pub(in crate::datapath) tracker: u32,
+    tracker: u32,
 }
 
 impl Owner {
     const BY_TAG: u16 = 1 << 15;
 
-    pub(in crate::datapath) fn new(worker: WorkerIndex, tracker: usize, by_tag: bool) -> Self {
-        Self { worker: worker.0 as u16 | if by_tag { Self::BY_TAG } else { 0 }, tracker: tracker as u32 }
+    pub(in crate::datapath) fn new(worker: WorkerIndex, tracker: TrackerIndex, by_tag: bool) -> Self {
+        Self { worker: worker.0 as u16 | if by_tag { Self::BY_TAG } else { 0 }, tracker: tracker.0 as u32 }
     }
 
     /// Whether a worker keeps it for a stream that is not counted by tag.
@@ -203,6 +203,11 @@ impl Owner {
 
     pub(in crate::datapath) fn worker(self) -> WorkerIndex {
         WorkerIndex(usize::from(self.worker & !Self::BY_TAG))
+    }
+
+    #[inline(always)]
+    pub(in crate::datapath) fn tracker(self) -> TrackerIndex {
+        TrackerIndex(self.tracker as usize)
     }
 }
 
@@ -222,7 +227,7 @@ fn take<D: Device>(
     let Some(stream) = run.receive.stream(&packet.trailer) else { return 0 };
     // Most often a burst has many of one stream, one after the other.
     let packets = Trailer::in_sequence(from_it.trailers);
-    if reflecting && run.receive.streams[stream].port != packet.port() {
+    if reflecting && run.receive.streams[stream.0].port != packet.port() {
         return packets;
     }
     let owner = run.receive.owner(stream, packet.trailer.sender);
@@ -237,7 +242,7 @@ fn take<D: Device>(
             return packets;
         }
         // The worker that read a packet notes when it arrived: its own are in order of time.
-        let last = &run.share.rx[stream].last;
+        let last = &run.share.rx[stream.0].last;
         last.arrived(packet.at_ns, |from_ns| keep_gap(&run.share, &run.receive, packet, stream, from_ns));
         for packet in all {
             let given = handoff.give(owner.worker(), packet);
@@ -245,11 +250,11 @@ fn take<D: Device>(
         }
         return packets;
     }
-    let tracker = owner.tracker as usize;
+    let tracker = owner.tracker();
     let receive = &mut run.receive;
     if packets > 1
-        && !receive.streams[stream].wide
-        && receive.trackers[tracker].receive_in_order(packet.trailer.sequence, packets as u32)
+        && !receive.streams[stream.0].wide
+        && receive.trackers[tracker.0].receive_in_order(packet.trailer.sequence, packets as u32)
     {
         let bytes = lens.iter().map(|len| u64::from(*len) + FCS_LEN).sum();
         let many = Many { packets: packets as u64, bytes };
@@ -269,14 +274,14 @@ fn take_by_tag<D: Device>(
     worker: WorkerIndex,
     handoff: &mut StreamHandoff,
     run: &mut WorkerRun<D>,
-    (stream, owner): (usize, Owner),
+    (stream, owner): (StreamIndex, Owner),
     packets: impl Iterator<Item = MeasuredPacket>,
     from_it: &Following<'_, D>,
 ) {
-    let (here, tracker) = (owner.worker() == worker, owner.tracker as usize);
+    let (here, tracker) = (owner.worker() == worker, owner.tracker());
     for (index, mut packet) in packets.enumerate() {
         // Where it is misdirected it is counted by no tag.
-        let expected = run.receive.streams[stream].port == packet.port();
+        let expected = run.receive.streams[stream.0].port == packet.port();
         if let Some(by_tag) = run.receive.by_tag.as_ref().filter(|_| expected) {
             packet.tag = by_tag.number(stream, from_it.burst.head(from_it.first + index));
         }
@@ -287,7 +292,7 @@ fn take_by_tag<D: Device>(
             let arrival = run.receive.arrival(worker, &packet, stream, tracker);
             count::<true, D>(run, &packet, arrival, Many::ONE, stream, tracker);
         } else {
-            let last = &run.share.rx[stream].last;
+            let last = &run.share.rx[stream.0].last;
             last.arrived(packet.at_ns, |from_ns| keep_gap(&run.share, &run.receive, &packet, stream, from_ns));
             let given = handoff.give(owner.worker(), packet);
             debug_assert!(given, "no more is read than there is room for");
@@ -302,7 +307,7 @@ fn count_by_tag<D: Device>(
     packet: &MeasuredPacket,
     tag: TagNumber,
     from: WorkerIndex,
-    of: (usize, usize),
+    of: (StreamIndex, TrackerIndex),
 ) {
     if let Some(by_tag) = &mut run.receive.by_tag {
         by_tag.count(&run.share, packet, tag, from, of);
@@ -338,14 +343,14 @@ fn count<const HERE: bool, D: Device>(
     packet: &MeasuredPacket,
     arrival: Arrival,
     many: Many,
-    stream: usize,
-    tracker: usize,
+    stream: StreamIndex,
+    tracker: TrackerIndex,
 ) {
     let receive = &mut run.receive;
     let trailer = &packet.trailer;
-    let facts = &receive.streams[stream];
+    let facts = &receive.streams[stream.0];
     let misdirected = facts.port != packet.port();
-    let slot = &run.share.rx[stream];
+    let slot = &run.share.rx[stream.0];
     let packets = many.packets;
     if packets > 1 {
         slot.received_in_order(trailer.measured, packets, many.bytes, misdirected);
@@ -353,7 +358,7 @@ fn count<const HERE: bool, D: Device>(
         slot.received(trailer.measured, u64::from(packet.bytes), arrival, misdirected);
     }
     if arrival != Arrival::InOrder {
-        slot.missing(trailer.measured, receive.trackers[tracker].take_missing(), packet.at_ns);
+        slot.missing(trailer.measured, receive.trackers[tracker.0].take_missing(), packet.at_ns);
     }
     if HERE {
         slot.last.arrived(packet.at_ns, |from_ns| keep_gap(&run.share, receive, packet, stream, from_ns));
@@ -369,7 +374,7 @@ fn count<const HERE: bool, D: Device>(
         } else {
             receive.timescale.since_stamp(trailer.timestamp, packet.at_ns)
         };
-        if let Some(difference) = receive.transits[tracker].difference(delay_ns) {
+        if let Some(difference) = receive.transits[tracker.0].difference(delay_ns) {
             slot.difference(difference);
         }
         if packets > 1 {
@@ -392,10 +397,10 @@ fn count<const HERE: bool, D: Device>(
 /// Keeps the time before a packet's arrival if it is one of the longest, and the packet's delay.
 #[cold]
 #[inline(never)]
-fn keep_gap(share: &RunShare, receive: &RunReceive, packet: &MeasuredPacket, stream: usize, from_ns: u64) {
+fn keep_gap(share: &RunShare, receive: &RunReceive, packet: &MeasuredPacket, stream: StreamIndex, from_ns: u64) {
     share.keep_gap(stream, Span { from_ns, to_ns: packet.at_ns }, packet.trailer.measured);
     if packet.trailer.measured
-        && let (Some(gaps), Some(delay_ns)) = (&share.gaps[stream], receive.delay_of(packet))
+        && let (Some(gaps), Some(delay_ns)) = (&share.gaps[stream.0], receive.delay_of(packet))
     {
         gaps.delayed(delay_ns);
     }
@@ -433,26 +438,32 @@ impl RunReceive {
 
     /// How a packet arrived that worker `from` received, by the sequence that it belongs to.
     #[inline(always)]
-    fn arrival(&mut self, from: WorkerIndex, packet: &MeasuredPacket, stream: usize, tracker: usize) -> Arrival {
+    fn arrival(
+        &mut self,
+        from: WorkerIndex,
+        packet: &MeasuredPacket,
+        stream: StreamIndex,
+        tracker: TrackerIndex,
+    ) -> Arrival {
         let sequence = packet.trailer.sequence;
-        if self.streams[stream].wide {
+        if self.streams[stream.0].wide {
             let workers = self.queues.len() / self.trackers.len();
-            self.trackers[tracker].receive_from(&mut self.queues[tracker * workers + from.0], sequence)
+            self.trackers[tracker.0].receive_from(&mut self.queues[tracker.0 * workers + from.0], sequence)
         } else {
-            self.trackers[tracker].receive(sequence)
+            self.trackers[tracker.0].receive(sequence)
         }
     }
 
-    /// Index of the stream that a trailer names, if there is one and a worker of that number sends it.
+    /// The stream that a trailer names, if there is one and a worker of that number sends it.
     #[inline]
-    fn stream(&self, trailer: &Trailer) -> Option<usize> {
+    fn stream(&self, trailer: &Trailer) -> Option<StreamIndex> {
         let stream = *self.by_id.get(usize::from(trailer.stream))?;
-        (stream != NO_STREAM && usize::from(trailer.sender) < self.senders).then_some(stream as usize)
+        (stream != NO_STREAM && usize::from(trailer.sender) < self.senders).then_some(StreamIndex(stream as usize))
     }
 
     #[inline]
-    fn owner(&self, stream: usize, sender: u8) -> Owner {
-        self.owners[stream * self.senders + usize::from(sender)]
+    fn owner(&self, stream: StreamIndex, sender: u8) -> Owner {
+        self.owners[stream.0 * self.senders + usize::from(sender)]
     }
 
     /// From the ids of streams, none for those that are not measured, to their indices.

@@ -25,6 +25,7 @@ pub(in crate::datapath) use slow_path::SlowPathCopy;
 
 use super::{Device, WorkerRun, flows::Demux, tx_port::TxPort};
 use crate::datapath::shared::QueueShare;
+use crate::index::{PortIndex, RunSlot};
 use flows::Flows;
 use foreign::Foreign;
 pub(super) use measure::Measure;
@@ -37,10 +38,10 @@ use station::Station;
 /// `offer` for each packet, as long as no sink has taken it; `end`.
 pub(super) trait Sink<D: Device> {
     /// A run is installed in a slot, and counts packets from now on.
-    fn know(&mut self, run: &WorkerRun<D>, slot: usize);
+    fn know(&mut self, run: &WorkerRun<D>, slot: RunSlot);
 
     /// The run in a slot, with this tag, counts nothing more. It may be unknown already.
-    fn forget(&mut self, tag: u16, slot: usize);
+    fn forget(&mut self, tag: u16, slot: RunSlot);
 
     /// Whether there is room for whatever a burst may hold; if not, none is read, and packets wait in the device's queue.
     fn has_room(&mut self, _runs: &mut [Option<Box<WorkerRun<D>>>]) -> bool {
@@ -81,8 +82,7 @@ pub(super) trait Sink<D: Device> {
 
 /// A burst that a port has received.
 pub(super) struct Arrivals<'a, D: Device> {
-    /// Index of the port.
-    pub(super) port: usize,
+    pub(super) port: PortIndex,
     /// When the packets arrived, on the monotonic clock.
     pub(super) at_ns: u64,
     /// A sink sends the packets on.
@@ -134,7 +134,7 @@ pub(super) struct After<'a, D: Device> {
 /// A port as its sinks know it from the beginning.
 pub(super) struct Inlet {
     /// Its index.
-    pub(super) port: usize,
+    pub(super) port: PortIndex,
     /// MAC of its station; none: frames are taken whatever MAC they are for.
     pub(super) mac: Option<[u8; 6]>,
 }
@@ -154,11 +154,11 @@ macro_rules! register {
         }
 
         impl<D: Device> Sink<D> for Sinks {
-            fn know(&mut self, run: &WorkerRun<D>, slot: usize) {
+            fn know(&mut self, run: &WorkerRun<D>, slot: RunSlot) {
                 $(self.$name.know(run, slot);)+
             }
 
-            fn forget(&mut self, tag: u16, slot: usize) {
+            fn forget(&mut self, tag: u16, slot: RunSlot) {
                 $(Sink::<D>::forget(&mut self.$name, tag, slot);)+
             }
 

@@ -5,13 +5,14 @@ use spate_stats::Arrivals;
 
 use super::Packet;
 use crate::datapath::worker::{Device, Time, WorkerRun};
+use crate::index::{PortIndex, ReceiverIndex};
 
 /// A delay beyond this is taken for a misread time stamp: any bytes are a trailer once in 128 times.
 const MAX_DELAY_NS: i64 = 10_000_000_000;
 
 /// A receiver as one worker knows it.
 pub(in crate::datapath) struct RunReceiver {
-    pub(in crate::datapath) port: usize,
+    pub(in crate::datapath) port: PortIndex,
     pub(in crate::datapath) arrivals: Arrivals,
 }
 
@@ -20,7 +21,7 @@ impl<D: Device> WorkerRun<D> {
     #[inline]
     pub(super) fn count_foreign(
         &mut self,
-        port: usize,
+        port: PortIndex,
         packet: &Packet<'_>,
         headers: Option<&Headers>,
         clock: &D::Clock,
@@ -33,7 +34,7 @@ impl<D: Device> WorkerRun<D> {
     }
 
     /// Leaves what the run's receivers of a port know for control.
-    pub(super) fn publish_foreign(&self, port: usize) {
+    pub(super) fn publish_foreign(&self, port: PortIndex) {
         for (receiver, slot) in self.receive.foreign.receivers.iter().zip(&self.share.receivers) {
             if receiver.port == port {
                 slot.publish(&receiver.arrivals);
@@ -42,10 +43,10 @@ impl<D: Device> WorkerRun<D> {
     }
 
     /// Resets a receiver's statistics.
-    pub(in crate::datapath::worker) fn reset_receiver(&mut self, index: usize) {
-        if let Some(receiver) = self.receive.foreign.receivers.get_mut(index) {
+    pub(in crate::datapath::worker) fn reset_receiver(&mut self, index: ReceiverIndex) {
+        if let Some(receiver) = self.receive.foreign.receivers.get_mut(index.0) {
             receiver.arrivals = Arrivals::default();
-            self.share.receivers[index].publish(&receiver.arrivals);
+            self.share.receivers[index.0].publish(&receiver.arrivals);
         }
     }
 }

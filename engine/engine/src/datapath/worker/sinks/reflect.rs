@@ -8,13 +8,13 @@ use spate_net::{FCS_LEN, Headers, Mark, Trailer, reflect::reflect};
 
 use super::{After, Inlet, Marks, Sink};
 use crate::datapath::worker::{Device, WorkerRun, change::MAX_RUNS, device::Packets as _, outlet::Outlet};
+use crate::index::{PortIndex, RunSlot};
 
 /// The reflectors of a port.
 pub(in crate::datapath::worker) struct Reflect {
-    /// Index of the port.
-    port: usize,
+    port: PortIndex,
     /// Slots of runs that send packets of the port back.
-    slots: Vec<usize>,
+    slots: Vec<RunSlot>,
     /// The reflection that sends the received burst back.
     reflection: Option<Reflection>,
 }
@@ -22,7 +22,7 @@ pub(in crate::datapath::worker) struct Reflect {
 /// The run that sends the packets of a port back.
 #[derive(Clone, Copy)]
 struct Reflection {
-    slot: usize,
+    slot: RunSlot,
     /// Index of its reflector.
     reflector: usize,
     /// Whether the run does not send: only packets of its own are sent back.
@@ -38,7 +38,7 @@ impl Reflect {
     #[inline]
     fn reflection<D: Device>(&self, at_ns: u64, runs: &[Option<Box<WorkerRun<D>>>]) -> Option<Reflection> {
         self.slots.iter().find_map(|&slot| {
-            let run = runs[slot].as_ref()?;
+            let run = runs[slot.0].as_ref()?;
             run.time(at_ns)?;
             let reflector = run.receive.foreign.reflectors.iter().position(|(port, _)| *port == self.port)?;
             Some(Reflection { slot, reflector, only_own: run.clock.is_stopped() || run.ended(at_ns) })
@@ -47,13 +47,13 @@ impl Reflect {
 }
 
 impl<D: Device> Sink<D> for Reflect {
-    fn know(&mut self, run: &WorkerRun<D>, slot: usize) {
+    fn know(&mut self, run: &WorkerRun<D>, slot: RunSlot) {
         if run.receive.foreign.reflectors.iter().any(|(port, _)| *port == self.port) {
             self.slots.push(slot);
         }
     }
 
-    fn forget(&mut self, _: u16, slot: usize) {
+    fn forget(&mut self, _: u16, slot: RunSlot) {
         self.slots.retain(|reflecting| *reflecting != slot);
     }
 
@@ -78,7 +78,7 @@ impl Reflection {
     /// Swaps a packet's source and destination. False if it must not be sent back.
     #[inline]
     fn turn<D: Device>(self, runs: &[Option<Box<WorkerRun<D>>>], frame: &mut [u8]) -> bool {
-        let Some(run) = &runs[self.slot] else { return false };
+        let Some(run) = &runs[self.slot.0] else { return false };
         (!self.only_own || run.has_sent(frame)) && reflect(frame, &run.receive.foreign.reflectors[self.reflector].1)
     }
 }

@@ -6,6 +6,7 @@ use spate_neighbour::Interest;
 
 use super::{After, ClientCopy, Inlet, Packet, Sink, SlowPathCopy};
 use crate::datapath::worker::{Device, WorkerRun, device::Packets as _, flows::Demux};
+use crate::index::RunSlot;
 
 /// The station of a port.
 pub(in crate::datapath::worker) struct Station {
@@ -89,9 +90,9 @@ impl Station {
 }
 
 impl<D: Device> Sink<D> for Station {
-    fn know(&mut self, _: &WorkerRun<D>, _: usize) {}
+    fn know(&mut self, _: &WorkerRun<D>, _: RunSlot) {}
 
-    fn forget(&mut self, _: u16, _: usize) {}
+    fn forget(&mut self, _: u16, _: RunSlot) {}
 
     #[inline(always)]
     fn offer(&mut self, packet: &mut Packet<'_>, _: &D::Clock, _: &mut [Option<Box<WorkerRun<D>>>]) -> bool {

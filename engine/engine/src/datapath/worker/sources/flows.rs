@@ -17,6 +17,7 @@ use crate::datapath::{
         taps::Taps,
     },
 };
+use crate::index::PortIndex;
 
 /// Packets taken at once that are longer than those every worker has.
 const LONG: usize = 8;
@@ -24,7 +25,7 @@ const LONG: usize = 8;
 /// The source of flows' packets on a port.
 pub(in crate::datapath::worker) struct Flows<D: Device> {
     segments: Box<Segments<D>>,
-    /// The slot whose flows send first.
+    /// The slot of the run with the flows that send first, counted on without end.
     first_asked: usize,
     /// The segments that wait for the budget are counted.
     held: bool,
@@ -73,7 +74,7 @@ impl<D: Device> Source<D> for Flows<D> {
         self.segments.send(&mut outlet.egress)
     }
 
-    fn is_waiting(&self, _: usize, _: &[Option<Box<WorkerRun<D>>>]) -> bool {
+    fn is_waiting(&self, _: PortIndex, _: &[Option<Box<WorkerRun<D>>>]) -> bool {
         self.segments.wait()
     }
 
@@ -179,22 +180,22 @@ impl<D: Device> Segments<D> {
     }
 
     /// Asks a run's flows for what they have to send on a port, as long as there is room, and copies it to taps.
-    fn fill(&mut self, port: usize, emulated: &mut Emulated<D>, pool: &D::Pool, taps: &mut Taps, clock: &D::Clock) {
+    fn fill(&mut self, port: PortIndex, emulated: &mut Emulated<D>, pool: &D::Pool, taps: &mut Taps, clock: &D::Clock) {
         if !emulated.sends(port) {
             return;
         }
         let from = self.written;
-        let tags = &emulated.tags[port];
-        let envelopes = emulated.envelopes.as_mut().filter(|envelopes| envelopes.are_on(port));
+        let tags = &emulated.tags[port.0];
+        let envelopes = emulated.envelopes.as_mut().filter(|envelopes| envelopes.are_on(port.0));
         let in_envelopes = envelopes.is_some();
-        let before = envelopes.as_ref().map_or(tags.overhead(), |envelopes| envelopes.gap(port));
+        let before = envelopes.as_ref().map_or(tags.overhead(), |envelopes| envelopes.gap(port.0));
         // In a tunnel devices find neither segments nor their checksums.
-        let in_tunnels = envelopes.as_ref().is_some_and(|envelopes| envelopes.are_tunnels_on(port));
+        let in_tunnels = envelopes.as_ref().is_some_and(|envelopes| envelopes.are_tunnels_on(port.0));
         let offloads =
             if in_tunnels { Offloads::default() } else { self.offloads(emulated.pools.tso.as_ref(), before) };
         let mut room = Room { segments: self, pool, pools: &emulated.pools, offloads, before };
         match envelopes {
-            None => emulated.emulation.transmit(port, clock.mono_ns(), &mut room),
+            None => emulated.emulation.transmit(port.0, clock.mono_ns(), &mut room),
             Some(envelopes) => room.fill_envelopes(port, &mut emulated.emulation, envelopes, clock),
         }
         if before > 0 && !in_envelopes {
@@ -203,7 +204,7 @@ impl<D: Device> Segments<D> {
         if self.unfinished && !in_tunnels {
             self.leave(from);
         }
-        emulated.behind |= emulated.emulation.is_ready(port);
+        emulated.behind |= emulated.emulation.is_ready(port.0);
         taps.copy_some::<D>(&self.burst, from..self.written, clock);
     }
 
@@ -299,16 +300,22 @@ struct Room<'a, D: Device> {
 impl<D: Device> Room<'_, D> {
     /// Asks flows of a port with envelopes for what they have to send, and puts it into the envelopes.
     #[inline(never)]
-    fn fill_envelopes(&mut self, port: usize, emulation: &mut Emulation, envelopes: &mut Envelopes, clock: &D::Clock) {
+    fn fill_envelopes(
+        &mut self,
+        port: PortIndex,
+        emulation: &mut Emulation,
+        envelopes: &mut Envelopes,
+        clock: &D::Clock,
+    ) {
         let gap = std::mem::take(&mut self.before);
-        envelopes.answer(port, self);
+        envelopes.answer(port.0, self);
         self.before = gap;
         let from = self.segments.written;
-        emulation.transmit(port, clock.mono_ns(), self);
+        emulation.transmit(port.0, clock.mono_ns(), self);
         let segments = &mut *self.segments;
         for index in from..segments.written {
             let len = segments.burst.frame_len(index);
-            let made = envelopes.encapsulate(port, segments.burst.frame_mut(index, len));
+            let made = envelopes.encapsulate(port.0, segments.burst.frame_mut(index, len));
             if made < len {
                 let padded = made.max(D::MIN_FRAME);
                 segments.burst.frame_mut(index, padded)[made..].fill(0);

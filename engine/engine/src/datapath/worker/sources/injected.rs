@@ -3,6 +3,7 @@
 //! emulated clients, DHCP and what else they speak. They are no traffic of a run, and not within the bound on that.
 use super::{Ending, Inject, Pass, Source};
 use crate::datapath::worker::{Device, WorkerRun, outlet::Outlet};
+use crate::index::PortIndex;
 
 /// The way out of a port of one of these threads.
 pub(in crate::datapath::worker) struct Injected<D: Device>(Option<Box<Inject<D>>>);
@@ -31,7 +32,7 @@ impl<D: Device> Source<D> for Injected<D> {
         inject.send(pass.clock, outlet)
     }
 
-    fn is_waiting(&self, _: usize, _: &[Option<Box<WorkerRun<D>>>]) -> bool {
+    fn is_waiting(&self, _: PortIndex, _: &[Option<Box<WorkerRun<D>>>]) -> bool {
         self.0.as_ref().is_some_and(|inject| inject.is_waiting())
     }
 

@@ -18,6 +18,7 @@ pub(in crate::datapath) use port_run::{NewStreams, PortRun, SendStream};
 pub(in crate::datapath) use replays::{Replay, ReplayParts, ReplayTape, TapeEnd, speed_of};
 
 use super::{Device, WorkerRun, command::Reclaim, outlet::Outlet};
+use crate::index::{PortIndex, RunSlot};
 use flows::Flows;
 use injected::Injected;
 use replays::Replays;
@@ -46,7 +47,7 @@ pub(super) trait Source<D: Device> {
     fn send(&mut self, pass: &mut Pass<'_, D>, outlet: &mut Outlet<D>) -> usize;
 
     /// Whether packets that are built wait for the device: the worker does not rest.
-    fn is_waiting(&self, port: usize, runs: &[Option<Box<WorkerRun<D>>>]) -> bool;
+    fn is_waiting(&self, port: PortIndex, runs: &[Option<Box<WorkerRun<D>>>]) -> bool;
 
     /// The monotonic instant at which a run next needs `send` or `advance`; none if only a command or a packet can change that.
     fn due_ns(run: &WorkerRun<D>) -> Option<u64>;
@@ -67,7 +68,7 @@ pub(super) trait Source<D: Device> {
     fn abort(_run: &mut WorkerRun<D>) {}
 
     /// The run in a slot goes, after `abort`: gives back what it holds for it on the port.
-    fn remove(&mut self, _slot: usize, _run: &mut WorkerRun<D>, _outlet: &mut Outlet<D>) {}
+    fn remove(&mut self, _slot: RunSlot, _run: &mut WorkerRun<D>, _outlet: &mut Outlet<D>) {}
 
     /// No run has anything for it any more: gives back what it holds for all of them.
     fn retire(&mut self, _outlet: &mut Outlet<D>) {}
@@ -89,7 +90,7 @@ pub(super) struct Ending<'a, D: Device> {
     /// Monotonic.
     pub(super) now: u64,
     /// The run's slot.
-    pub(super) slot: usize,
+    pub(super) slot: RunSlot,
     /// Whether packets that are still due are given up.
     pub(super) past_grace: bool,
     pub(super) reclaim: &'a mut Producer<Reclaim<D>>,
@@ -167,7 +168,7 @@ macro_rules! register {
             }
 
             /// See `Source::is_waiting`.
-            pub(super) fn is_waiting(&self, port: usize, runs: &[Option<Box<WorkerRun<D>>>]) -> bool {
+            pub(super) fn is_waiting(&self, port: PortIndex, runs: &[Option<Box<WorkerRun<D>>>]) -> bool {
                 $(self.$name.is_waiting(port, runs))||+
             }
 
@@ -201,7 +202,7 @@ macro_rules! register {
             }
 
             /// See `Source::remove`.
-            pub(super) fn remove(&mut self, slot: usize, run: &mut WorkerRun<D>, outlet: &mut Outlet<D>) {
+            pub(super) fn remove(&mut self, slot: RunSlot, run: &mut WorkerRun<D>, outlet: &mut Outlet<D>) {
                 $(self.$name.remove(slot, run, outlet);)+
             }
 

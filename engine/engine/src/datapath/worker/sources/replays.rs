@@ -21,6 +21,7 @@ use crate::datapath::{
         outlet::Outlet,
     },
 };
+use crate::index::{PortIndex, RunSlot, StreamIndex};
 
 /// How long the end of a run waits for packets that are due and not read yet, to count them.
 const COUNTING_NS: u64 = 5_000_000_000;
@@ -128,10 +129,9 @@ pub(in crate::datapath) fn speed_of(rate: Rate) -> Speed {
 
 /// What a worker must know of a stream to replay it.
 pub(in crate::datapath) struct ReplayParts<D: Device = Dpdk> {
-    /// Index of the port.
-    pub(in crate::datapath) port: usize,
+    pub(in crate::datapath) port: PortIndex,
     /// Its index among all streams of the run.
-    pub(in crate::datapath) index: usize,
+    pub(in crate::datapath) index: StreamIndex,
     /// Its number in trailers.
     pub(in crate::datapath) id: u16,
     /// Packets have trailers.
@@ -220,7 +220,7 @@ impl<D: Device> Source<D> for Replays<D> {
         sent
     }
 
-    fn is_waiting(&self, port: usize, runs: &[Option<Box<WorkerRun<D>>>]) -> bool {
+    fn is_waiting(&self, port: PortIndex, runs: &[Option<Box<WorkerRun<D>>>]) -> bool {
         let mut replays = runs.iter().flatten().flat_map(|run| &run.replays);
         replays.any(|replay| replay.is_on(port) && !replay.burst.is_empty())
     }
@@ -261,7 +261,7 @@ impl<D: Device> Source<D> for Replays<D> {
         settled && (outlet.egress.flush(now) || past_grace)
     }
 
-    fn remove(&mut self, _: usize, run: &mut WorkerRun<D>, outlet: &mut Outlet<D>) {
+    fn remove(&mut self, _: RunSlot, run: &mut WorkerRun<D>, outlet: &mut Outlet<D>) {
         let replays = run.replays.iter_mut().filter(|replay| replay.is_on(outlet.port));
         replays.for_each(|replay| replay.burst.clear());
     }
@@ -305,9 +305,9 @@ impl<D: Device> WorkerRun<D> {
 }
 
 /// Starts the replays that come after streams of a port that have ended.
-fn start_successors_of_streams<D: Device>(ports: &mut [PortRun<D>], replays: &mut [Replay<D>], port: usize) {
+fn start_successors_of_streams<D: Device>(ports: &mut [PortRun<D>], replays: &mut [Replay<D>], port: PortIndex) {
     if let Some(part) = ports.iter_mut().find(|part| part.port == port) {
-        part.schedule.take_started().for_each(|(stream, end_ns)| start(replays, stream, end_ns));
+        part.schedule.take_started().for_each(|(stream, end_ns)| start(replays, StreamIndex(stream), end_ns));
     }
 }
 
@@ -322,14 +322,14 @@ fn start_successors<D: Device>(index: usize, ports: &mut [PortRun<D>], replays: 
                 part.schedule.start(stream, end_ns);
             }
         }
-        Some(Next::Elsewhere(stream)) => start(replays, stream, end_ns),
+        Some(Next::Elsewhere(stream)) => start(replays, StreamIndex(stream), end_ns),
         None => return false,
     }
     true
 }
 
-/// Starts the replay of a stream, by its index in the run. Workers that do not have it follow its chain until there, and no further.
-fn start<D: Device>(replays: &mut [Replay<D>], stream: usize, end_ns: u64) {
+/// Starts the replay of a stream. Workers that do not have it follow its chain until there, and no further.
+fn start<D: Device>(replays: &mut [Replay<D>], stream: StreamIndex, end_ns: u64) {
     if let Some(replay) = replays.iter_mut().find(|replay| replay.parts.index == stream) {
         debug_assert!(replay.over, "the streams of a chain with a replay take turns");
         replay.start_ns = Some(end_ns);
@@ -381,7 +381,7 @@ impl<D: Device> Replay<D> {
                     // `pacer` is at the last packet still, and nothing has changed since.
                     TapeEnd::Played => self.ended_ns = self.pacer.due_ns(),
                     TapeEnd::Failed(unsent) => {
-                        share.tx[self.parts.index].dropped(measured(self.pacer.due_ns().unwrap_or(0)), unsent);
+                        share.tx[self.parts.index.0].dropped(measured(self.pacer.due_ns().unwrap_or(0)), unsent);
                     }
                 }
             }
@@ -417,7 +417,7 @@ impl<D: Device> Replay<D> {
     }
 
     /// Whether the replay is sent on a port.
-    pub(super) fn is_on(&self, port: usize) -> bool {
+    pub(super) fn is_on(&self, port: PortIndex) -> bool {
         self.parts.port == port
     }
 
@@ -500,7 +500,7 @@ impl<D: Device> Replay<D> {
             }
             for (measured, sent) in [(false, &phases[0]), (true, &phases[1])] {
                 if sent.packets > 0 {
-                    scope.share.tx[self.parts.index].sent(measured, sent);
+                    scope.share.tx[self.parts.index.0].sent(measured, sent);
                 }
             }
             phases[0].bytes + phases[1].bytes
@@ -531,7 +531,7 @@ impl<D: Device> Replay<D> {
     /// Counts packets that are due and not sent as dropped. False while there are more to count.
     fn give_up(&mut self, now: u64, scope: &Scope<'_>, egress: &Egress<D>) -> bool {
         let since = *self.giving_up_since.get_or_insert(now);
-        let stream = &scope.share.tx[self.parts.index];
+        let stream = &scope.share.tx[self.parts.index.0];
         for due_ns in &self.dues_ns[self.taken..self.taken + self.burst.len()] {
             stream.dropped(*due_ns >= scope.warmup_ns, 1);
             egress.dropped(1);

@@ -21,6 +21,7 @@ use crate::datapath::{
         outlet::Outlet,
     },
 };
+use crate::index::{PortIndex, RunSlot};
 
 const NOTHING: Batch = Batch { stream: 0, each: false, count: 0, number: 0, sequence: 0, due_ns: 0, last_due_ns: 0 };
 
@@ -31,7 +32,7 @@ pub(in crate::datapath::worker) struct Streams<D: Device> {
     batches: [Batch; BURST],
     head: usize,
     tail: usize,
-    slot: usize,
+    slot: RunSlot,
     /// Packets of the batches.
     packets: usize,
     /// Index of this port among the run's ports.
@@ -55,7 +56,7 @@ impl<D: Device> Source<D> for Streams<D> {
             batches: [NOTHING; BURST],
             head: 0,
             tail: 0,
-            slot: 0,
+            slot: RunSlot(0),
             packets: 0,
             part: 0,
             built: false,
@@ -78,14 +79,14 @@ impl<D: Device> Source<D> for Streams<D> {
         if !self.built && outlet.egress.is_limited() && self.hold(pass.now, &mut outlet.egress) {
             return 0;
         }
-        let Some(run) = pass.runs.get_mut(self.slot).and_then(Option::as_mut) else { return 0 };
+        let Some(run) = pass.runs.get_mut(self.slot.0).and_then(Option::as_mut) else { return 0 };
         if !self.built && !self.build(run, pass.clock, outlet) {
             return 0;
         }
         self.offer(run, pass.clock, &mut outlet.egress)
     }
 
-    fn is_waiting(&self, _: usize, _: &[Option<Box<WorkerRun<D>>>]) -> bool {
+    fn is_waiting(&self, _: PortIndex, _: &[Option<Box<WorkerRun<D>>>]) -> bool {
         self.head < self.tail
     }
 
@@ -112,7 +113,7 @@ impl<D: Device> Source<D> for Streams<D> {
             && outlet.egress.flush(ending.now)
     }
 
-    fn remove(&mut self, slot: usize, run: &mut WorkerRun<D>, outlet: &mut Outlet<D>) {
+    fn remove(&mut self, slot: RunSlot, run: &mut WorkerRun<D>, outlet: &mut Outlet<D>) {
         self.give_up(slot, run, outlet);
     }
 }
@@ -131,12 +132,12 @@ impl<D: Device> Streams<D> {
     }
 
     /// Takes what is due from the runs in turn, a burst from one run. False if nothing is due.
-    fn gather(&mut self, pass: &mut Pass<'_, D>, port: usize) -> bool {
+    fn gather(&mut self, pass: &mut Pass<'_, D>, port: PortIndex) -> bool {
         let Pass { now, runs, reclaim, .. } = pass;
         let count = runs.len();
         for offset in 1..=count {
-            let slot = (self.slot + offset) % count;
-            let Some(run) = &mut runs[slot] else { continue };
+            let slot = RunSlot((self.slot.0 + offset) % count);
+            let Some(run) = &mut runs[slot.0] else { continue };
             if run.share.sent.is_up() || run.clock.is_stopped() {
                 continue;
             }
@@ -259,7 +260,7 @@ impl<D: Device> Streams<D> {
                     let sent = Sent { packets: 1, late: sent.late.min(1), ..sent };
                     let streams = batch.stream..batch.stream + count;
                     if let Some(copies) = &part.copies {
-                        let slots = &run.share.tx[copies.index..][streams.clone()];
+                        let slots = &run.share.tx[copies.first.0..][streams.clone()];
                         for (slot, &len) in slots.iter().zip(&copies.lens[streams]) {
                             let len = u64::from(len) + FCS_LEN;
                             slot.sent(measured, &Sent { bytes: len, ..sent });
@@ -268,7 +269,7 @@ impl<D: Device> Streams<D> {
                     } else {
                         for (stream, &len) in part.streams[streams].iter().zip(lens) {
                             let len = u64::from(len) + FCS_LEN;
-                            run.share.tx[stream.index].sent(measured, &Sent { bytes: len, ..sent });
+                            run.share.tx[stream.index.0].sent(measured, &Sent { bytes: len, ..sent });
                             bytes += len;
                         }
                     }
@@ -278,7 +279,7 @@ impl<D: Device> Streams<D> {
                         Some(len) => (len as u64 + FCS_LEN) * count as u64,
                         None => lens.iter().map(|&len| u64::from(len) + FCS_LEN).sum(),
                     };
-                    run.share.tx[stream.index].sent(measured, &Sent { bytes: sum, ..sent });
+                    run.share.tx[stream.index.0].sent(measured, &Sent { bytes: sum, ..sent });
                     bytes += sum;
                 }
                 left -= count;
@@ -296,19 +297,19 @@ impl<D: Device> Streams<D> {
     }
 
     /// Whether packets of the run in a slot are neither sent nor given up.
-    fn holds(&self, slot: usize) -> bool {
+    fn holds(&self, slot: RunSlot) -> bool {
         self.slot == slot && self.head < self.tail
     }
 
     /// Drops the packets of a run that wait for the device, and counts them.
-    fn give_up(&mut self, slot: usize, run: &WorkerRun<D>, outlet: &Outlet<D>) {
+    fn give_up(&mut self, slot: RunSlot, run: &WorkerRun<D>, outlet: &Outlet<D>) {
         if !self.holds(slot) {
             return;
         }
         if let Some(part) = run.ports.iter().find(|part| part.port == outlet.port) {
             for batch in &self.batches[self.head..self.tail] {
                 for (stream, count) in batch.streams() {
-                    let share = &run.share.tx[part.streams[stream].index];
+                    let share = &run.share.tx[part.streams[stream].index.0];
                     share.dropped(batch.due_ns >= run.warmup_ns, count as u64);
                 }
             }
@@ -326,7 +327,7 @@ impl<D: Device> PortRun<D> {
     /// A worker's part of the streams of a port: the packets that `share` gives it, at the times of `timings`, by stream. `prebuild` makes
     /// the packets that are built before the run.
     pub(in crate::datapath) fn new<E>(
-        port: usize,
+        port: PortIndex,
         streams: &Arc<[SendStream]>,
         share: WorkerShare,
         timings: impl Iterator<Item = StreamTiming>,
@@ -358,7 +359,7 @@ impl<D: Device> PortRun<D> {
         std::mem::swap(&mut self.streams, &mut new.streams);
         std::mem::swap(&mut self.copies, &mut new.copies);
         for (stream, packets) in &mut new.prebuilt {
-            std::mem::swap(&mut self.prebuilt[*stream], packets);
+            std::mem::swap(&mut self.prebuilt[stream.0], packets);
         }
     }
 
@@ -407,7 +408,7 @@ impl<D: Device> PortRun<D> {
     /// Makes the next change; what is due before it has been taken.
     fn make_change(&mut self, reclaim: &mut Producer<Reclaim<D>>) {
         if let Some(change) = self.changes.pop_front() {
-            self.schedule.change(change.at_ns, change.rates.iter().copied());
+            self.schedule.change(change.at_ns, change.rates.iter().map(|&(stream, rate)| (stream.0, rate)));
             let _ = reclaim.push(Reclaim::Rates(change.rates));
         }
     }
@@ -426,7 +427,7 @@ impl<D: Device> PortRun<D> {
             let before_ns = end_ns.min(change_ns);
             let streams = &self.streams;
             let mut give_up = |before_ns, measured| {
-                let dropped = |stream: usize, count| share.tx[streams[stream].index].dropped(measured, count);
+                let dropped = |stream: usize, count| share.tx[streams[stream].index.0].dropped(measured, count);
                 self.schedule.give_up(before_ns, dropped);
             };
             give_up(warmup_ns.min(before_ns), false);

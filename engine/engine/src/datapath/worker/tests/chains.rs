@@ -69,8 +69,8 @@ fn replaying(index: usize, link: &Link, late_after_ns: u64) -> Option<Replay<Sim
     let tape = ReplayTape::Held(Box::new(HeldTape::new(Arc::new(held), &rewrite, Some(*loops))));
     let timing = link.timing;
     let parts = ReplayParts {
-        port: 0,
-        index,
+        port: PORT,
+        index: StreamIndex(index),
         id: index as u16,
         flow: true,
         late_after_ns,
@@ -88,13 +88,14 @@ fn chained(asked: RunOptions, links: &[Link]) -> Run {
     let mut this = Run { world: World::new(workers, 1, 64, POLL_NS), workers, shares: Vec::new(), left: Vec::new() };
     let scheduled = links.iter().take_while(|link| link.capture.is_none());
     let timings: Vec<_> = scheduled.map(|link| link.timing).collect();
-    let send: Arc<[SendStream]> =
-        (0..timings.len()).map(|index| SendStream { template: template(), id: index as u16, index }).collect();
+    let send: Arc<[SendStream]> = (0..timings.len())
+        .map(|index| SendStream { template: template(), id: index as u16, index: StreamIndex(index) })
+        .collect();
     let timescale = Arc::new(Timescale::new(0));
     for worker in 0..workers {
         let share = WorkerShare { first: worker as u64, stride: workers as u64 };
         let none = |_: &_| Ok::<_, ()>(Box::default());
-        let port = PortRun::new(0, &send, share, timings.iter().copied(), asked.late_after_ns, None, none).unwrap();
+        let port = PortRun::new(PORT, &send, share, timings.iter().copied(), asked.late_after_ns, None, none).unwrap();
         let replays = links.iter().enumerate().filter(|_| worker == 0);
         let part = Part {
             port,
@@ -115,7 +116,7 @@ impl Run {
         let departure = |(at, worker, packet): &(u64, usize, Packet)| {
             assert_eq!(*worker, 0);
             let origin = packet.origin().unwrap();
-            (*at, origin.stream, origin.number)
+            (*at, origin.stream.0, origin.number)
         };
         self.left.iter().map(departure).collect()
     }
@@ -133,11 +134,13 @@ impl Run {
     }
 
     fn change_rate(&mut self, at_ns: u64, link: usize, rate: Option<Rate>) {
-        self.send_all(|| Command::Change(0, RateChange { at_ns, port: 0, rates: [(link, rate)].into() }));
+        self.send_all(|| {
+            Command::Change(SLOT, RateChange { at_ns, port: PORT, rates: [(PortStreamIndex(link), rate)].into() })
+        });
     }
 
     fn change_speed(&mut self, at_ns: u64, link: usize, speed: Option<Rate>) {
-        self.send_all(|| Command::Speed(0, SpeedChange { at_ns, stream: link, speed }));
+        self.send_all(|| Command::Speed(SLOT, SpeedChange { at_ns, stream: StreamIndex(link), speed }));
     }
 }
 
@@ -186,8 +189,8 @@ fn replays_follow_each_other_and_themselves() {
 fn phases_and_pauses_of_a_run_are_those_of_all_its_links() {
     let links = chain(&[burst(2, 0), burst(2, 0), replay(&[0, MS], 1, 0)], &[0, 2, 1]);
     let mut run = chained(RunOptions { warmup_ns: 2 * MS, ..USUAL }, &links);
-    run.send_all(|| Command::Clock(0, MS + 1, ClockChange::Stop));
-    run.send_all(|| Command::Clock(0, 50 * MS + 1, ClockChange::Resume));
+    run.send_all(|| Command::Clock(SLOT, MS + 1, ClockChange::Stop));
+    run.send_all(|| Command::Clock(SLOT, 50 * MS + 1, ClockChange::Resume));
     run.until(SECOND);
     assert_eq!(run.times(), [0, 1, 1, 51, 51, 52].map(|ms| ms * MS));
     let phases = |link| (run.counters_of(link).warmup.tx_packets, run.counters_of(link).measured.tx_packets);
@@ -241,7 +244,7 @@ fn another_rate_takes_effect_at_its_instant_although_the_worker_comes_to_it_befo
 #[test]
 fn what_a_chain_owes_at_the_end_is_dropped_by_all_its_links() {
     let mut run = slowing(RunOptions { warmup_ns: 4 * MS, end_ns: 10 * MS, ..USUAL });
-    run.world.set_speed(0, 0, Some(Speed { packet_ns: 1, ring: 0 }));
+    run.world.set_speed(0, PORT, Some(Speed { packet_ns: 1, ring: 0 }));
     run.until(100 * MS);
     assert!(!run.is_sent());
     run.until(SECOND);
@@ -256,7 +259,7 @@ fn a_chain_that_is_stopped_goes_no_further() {
     for (stop, packets) in [(MS, [1, 0, 0]), (2 * MS + 1, [2, 0, 2]), (4 * MS + 1, [2, 2, 3])] {
         let mut run = chained(USUAL, &links);
         run.to(stop - 1);
-        run.send_all(|| Command::Stop(0, stop));
+        run.send_all(|| Command::Stop(SLOT, stop));
         run.until(SECOND);
         assert!(run.is_sent());
         let counters = [0, 1, 2].map(|link| run.counters_of(link).measured);

@@ -20,8 +20,8 @@ const START: u64 = MS;
 /// From a packet's departure to its arrival.
 const PATH: u64 = 10 * US;
 /// Indices of the ports.
-const CLIENTS: usize = 0;
-const SERVERS: usize = 1;
+const CLIENTS: PortIndex = PortIndex(0);
+const SERVERS: PortIndex = PortIndex(1);
 /// MACs of the ports.
 const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 const REQUEST: u64 = 100;
@@ -112,14 +112,14 @@ fn scenario(of: &RunOptions) -> Scenario {
             clients: vec![WeightedPool { pool: 0, weight: 1 }],
             servers: vec![WeightedPool { pool: 1, weight: 1 }],
             client: Some(Client {
-                port: CLIENTS,
+                port: CLIENTS.0,
                 program: client,
                 tunables: tunables.clone(),
                 rate: Ratio::new(of.rate, 1),
                 limit: 0,
                 most_open: of.most_open,
             }),
-            server: Some(Server { port: SERVERS, program: server, tunables, matches: vec![] }),
+            server: Some(Server { port: SERVERS.0, program: server, tunables, matches: vec![] }),
             looped: false,
             seed: 1,
             latency: false,
@@ -160,7 +160,7 @@ impl Flows {
             handoffs: Vec::new(),
             started: Vec::new(),
             sent: 0,
-            next_hop: MACS[SERVERS],
+            next_hop: MACS[SERVERS.0],
             destinations: Vec::new(),
         };
         let everyone: Vec<_> = (0..workers).map(WorkerIndex).collect();
@@ -200,8 +200,8 @@ impl Flows {
                 share,
                 emptying: false,
             };
-            this.world.send(worker, Command::Install(0, Box::new(run)));
-            this.world.send(worker, Command::Start(0, START));
+            this.world.send(worker, Command::Install(SLOT, Box::new(run)));
+            this.world.send(worker, Command::Start(SLOT, START));
         }
         this
     }
@@ -232,7 +232,7 @@ impl Flows {
                     if destination != *next_hop {
                         continue;
                     }
-                    frame[..6].copy_from_slice(&MACS[SERVERS]);
+                    frame[..6].copy_from_slice(&MACS[SERVERS.0]);
                 }
                 let frame = packet.bytes();
                 if opens(frame) {
@@ -292,7 +292,7 @@ fn nothing_measured(workers: usize, timescale: &Arc<Timescale>) -> RunReceive {
 
 /// Another rate for all templates from an instant of the run on, as a fraction of that of the scenario.
 fn factor(at_ns: u64, factor: Ratio) -> Command<Simulated> {
-    Command::FlowRate(0, FlowRate { at_ns, factor, flow_schedule: None })
+    Command::FlowRate(SLOT, FlowRate { at_ns, factor, flow_schedule: None })
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn another_rate_of_connections_takes_effect_at_its_instant_although_workers_rest
             let flow_schedule =
                 Emulation::flow_schedule(&scenario, &[Ratio::new(4000, 1)], share_of(worker, workers)).unwrap();
             Command::FlowRate(
-                0,
+                SLOT,
                 FlowRate { at_ns: 2 * MS + MS / 2, factor: Ratio::ONE, flow_schedule: Some(flow_schedule) },
             )
         });
@@ -343,8 +343,8 @@ fn another_rate_of_connections_takes_effect_at_its_instant_although_workers_rest
 #[test]
 fn no_connection_begins_while_the_run_is_paused_and_those_that_are_open_go_on() {
     let mut run = Flows::new(RunOptions { hold_ns: 2 * MS, ..ANY });
-    run.send_all(|_| Command::Clock(0, START + 3 * MS + 1, ClockChange::Stop));
-    run.send_all(|_| Command::Clock(0, START + 50 * MS + 1, ClockChange::Resume));
+    run.send_all(|_| Command::Clock(SLOT, START + 3 * MS + 1, ClockChange::Stop));
+    run.send_all(|_| Command::Clock(SLOT, START + 50 * MS + 1, ClockChange::Resume));
     // An instant of the run's clock, which comes when that has gone on.
     run.send_all(|_| factor(3 * MS + MS / 2, Ratio::new(2, 1)));
     run.to(3 * MS + 2);
@@ -387,10 +387,10 @@ fn connections_that_outlast_the_drain_are_cut_and_counted_and_nothing_of_them_le
     run.to(15 * MS);
     assert_eq!((run.is_sent(), run.open()), (true, 10));
     // As control does when the drain is over.
-    run.send_all(|_| Command::Empty(0));
+    run.send_all(|_| Command::Empty(SLOT));
     run.to(15 * MS + MS / 2);
     assert!(run.shares[0].emptied.is_up());
-    run.send_all(|_| Command::Close(0));
+    run.send_all(|_| Command::Close(SLOT));
     let sent = run.sent;
     run.to(SECOND);
     assert!(run.shares[0].closed.is_up());
@@ -481,12 +481,12 @@ fn open_connections_and_new_ones_go_on_at_the_next_hops_other_mac() {
         run.next_hop = MOVED;
         run.send_all(|_| {
             let hops = NextHops { others: [MOVED; 2], ..NextHops::default() };
-            Command::NextHops(0, Box::new(NewNextHops { port: CLIENTS, hops, gateways: Box::default() }))
+            Command::NextHops(SLOT, Box::new(NewNextHops { port: CLIENTS, hops, gateways: Box::default() }))
         });
         run.to(SECOND);
         run.assert_complete(10);
         let (before, after): (Vec<_>, Vec<_>) = run.destinations.iter().partition(|(at, _)| *at <= 4 * MS + MS / 2);
-        assert!(!before.is_empty() && before.iter().all(|(_, mac)| *mac == MACS[SERVERS]), "{workers} workers");
+        assert!(!before.is_empty() && before.iter().all(|(_, mac)| *mac == MACS[SERVERS.0]), "{workers} workers");
         assert!(!after.is_empty() && after.iter().all(|(_, mac)| *mac == MOVED), "{workers} workers");
         assert_eq!(run.count(true, Count::RetransmitTimeouts), 0);
     }

@@ -52,7 +52,7 @@ impl Stream {
             });
         }
         let template = Template::new(&Blueprint { frame, program, ..Blueprint::default() }).unwrap();
-        [SendStream { template, id: 7, index: 0 }].into()
+        [SendStream { template, id: 7, index: StreamIndex(0) }].into()
     }
 
     fn prebuilt(self, streams: &[SendStream], share: WorkerShare) -> Option<Box<[Packet]>> {
@@ -68,8 +68,8 @@ impl Stream {
             .map(|known| SendStream { template: known.template.with_destination(NEW).unwrap(), ..known.clone() })
             .collect();
         let prebuilt = self.prebuilt(&streams, share);
-        let prebuilt = prebuilt.map(|packets| (0, Some(packets))).into_iter().collect();
-        Command::Streams(0, Box::new(NewStreams::new(0, &streams, self.cached, prebuilt)))
+        let prebuilt = prebuilt.map(|packets| (PortStreamIndex(0), Some(packets))).into_iter().collect();
+        Command::Streams(SLOT, Box::new(NewStreams::new(PORT, &streams, self.cached, prebuilt)))
     }
 }
 
@@ -89,7 +89,7 @@ fn run(of: Stream, workers: usize) -> Run {
             let packets = of.prebuilt(&send, share);
             Ok::<_, ()>(packets.map(Some).into_iter().collect())
         };
-        let port = PortRun::new(0, &send, share, timing, 0, None, built).unwrap();
+        let port = PortRun::new(PORT, &send, share, timing, 0, None, built).unwrap();
         let receive = receive(&RunOptions { workers, ..USUAL }, worker, &timescale, foreign());
         let share = RunShare::new(1, 0, 0, 0);
         let part = Part { port, share, replays: Vec::new(), receive, warmup_ns: 0, end_ns: 20 * MS };
@@ -137,11 +137,11 @@ fn packets_that_wait_for_the_device_leave_as_they_were_built_and_those_after_the
     for of in STREAMS {
         let mut run = run(of, 1);
         run.to(3 * MS);
-        run.world.set_speed(0, 0, Some(Speed { packet_ns: 1, ring: 0 }));
+        run.world.set_speed(0, PORT, Some(Speed { packet_ns: 1, ring: 0 }));
         run.to(5 * MS);
         run.world.send(0, of.moved(share(0, 1)));
         run.to(6 * MS);
-        run.world.set_speed(0, 0, None);
+        run.world.set_speed(0, PORT, None);
         run.until(SECOND);
         let left = left(&run);
         // The packet of 4 ms is in the burst already.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The packet in a tunnel: what one of GTP-U, VXLAN or GRE carries, with layers of its own.
+//! An oracle for tests and fuzz targets: it finds the packet in any tunnel of GTP-U, VXLAN or GRE, with layers of its own, and is compared with
+//! what an engine writes. No engine reads by it: what arrives in a tunnel is read as the kind of its port's clients
+//! (`spate_stateful::tunnel`), which knows why a message is refused, and which are to be answered.
 use crate::{
     encap::Carries,
     ethernet::{self, Link},
@@ -42,18 +44,11 @@ pub struct Inner {
 }
 
 impl Inner {
-    /// The inner frame in the frame that this is of.
-    pub fn frame<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
-        &frame[self.start..]
-    }
-}
-
-impl Headers {
-    /// The IP packet in the tunnel that the packet of this frame is of; none if it is of no tunnel, a fragment, malformed, or carries something
-    /// else. Checksums of UDP and of the outer IP header are not verified, nor is it looked into tunnels within.
-    pub fn inner(&self, frame: &[u8]) -> Option<Inner> {
-        let (protocol, at) = self.transport.filter(|_| !self.fragment)?;
-        let frame = frame.get(..self.packet_end(frame))?;
+    /// The IP packet in the tunnel that the packet of a frame, of which these are the headers, is of; none if it is of no tunnel, a fragment,
+    /// malformed, or carries something else. Checksums of UDP and of the outer IP header are not verified, nor is it looked into tunnels within.
+    pub fn of(headers: &Headers, frame: &[u8]) -> Option<Self> {
+        let (protocol, at) = headers.transport.filter(|_| !headers.fragment)?;
+        let frame = frame.get(..headers.packet_end(frame))?;
         let body = frame.get(at..)?;
         let (tunnel, carries, data) = match protocol {
             gre::PROTOCOL => {
@@ -73,12 +68,17 @@ impl Headers {
         let start = data.as_ptr().addr() - frame.as_ptr().addr();
         let end = start + data.len();
         if carries == Carries::Frame {
-            return Some(Inner { tunnel, start, headers: Self::find(data)? });
+            return Some(Self { tunnel, start, headers: Headers::find(data)? });
         }
         let start = start.checked_sub(ethernet::HEADER)?;
         let ethertype = ethertype(Version::of_packet(data)?);
         let link = Link { tag: None, ethertype, end: ethernet::HEADER };
-        Some(Inner { tunnel, start, headers: Self::behind(&frame[start..end], link)? })
+        Some(Self { tunnel, start, headers: Headers::behind(&frame[start..end], link)? })
+    }
+
+    /// The inner frame in the frame that this is of.
+    pub fn frame<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        &frame[self.start..]
     }
 }
 
@@ -150,10 +150,11 @@ mod tests {
         if keyed { encap.with_id(gre::KEY) } else { encap }
     }
 
-    /// What a frame carries, as its own headers and those of `inner` have it: these are the same but for where they are.
+    /// What a frame carries, as its own headers and the oracle have it: these are the same but for where they are.
     fn check(tunnel: Tunnel, encap: Encap, port: u16, frame: &[u8], v6: bool) {
         let all = tunnelled(encap, frame, v6, port);
-        let inner = Headers::find(&all).unwrap().inner(&all).unwrap();
+        let headers = Headers::find(&all).unwrap();
+        let inner = Inner::of(&headers, &all).unwrap();
         let expected = Headers::find(frame).unwrap();
         assert_eq!((inner.tunnel, inner.headers), (tunnel, expected));
         let found = inner.frame(&all);
@@ -161,7 +162,7 @@ mod tests {
         let addresses = |headers: &Headers, frame: &[u8]| (headers.source(frame), headers.destination(frame));
         assert_eq!(addresses(&inner.headers, found), addresses(&expected, frame));
         // Cut short, it is none.
-        assert_eq!(Headers::find(&all).unwrap().inner(&all[..all.len() - 1]), None);
+        assert_eq!(Inner::of(&headers, &all[..all.len() - 1]), None);
     }
 
     #[test]
@@ -182,7 +183,7 @@ mod tests {
     #[test]
     fn what_is_no_packet_in_a_tunnel_is_none() {
         let frame = samples::v4(0, 0, UDP, &[1; 31]);
-        let inner = |all: &[u8]| Headers::find(all).unwrap().inner(all);
+        let inner = |all: &[u8]| Inner::of(&Headers::find(all).unwrap(), all);
         assert_eq!(inner(&frame), None);
         // Another UDP port; a message that carries nothing; a VNI that is not valid; a protocol that the packet is not of.
         assert_eq!(inner(&tunnelled(gtpu(false), &frame, false, vxlan::PORT + 1)), None);
@@ -212,7 +213,7 @@ mod tests {
             let (encap, port) = [(gtpu(v6), gtpu::PORT), (vxlan(v6), vxlan::PORT), (gre(v6, true), 0)][kind];
             let mut all = tunnelled(encap, &bytes, v6, port);
             all.truncate(all.len() - cut.min(all.len()));
-            if let Some(inner) = Headers::find(&all).and_then(|headers| headers.inner(&all)) {
+            if let Some(inner) = Headers::find(&all).and_then(|headers| Inner::of(&headers, &all)) {
                 let (at, len) = inner.headers.addresses();
                 prop_assert!(inner.start + at + 2 * len <= all.len());
             }
