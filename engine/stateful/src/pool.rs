@@ -244,7 +244,11 @@ impl Pool {
     /// The address of the client at an offset now; none: nothing is leased to it.
     #[inline]
     pub fn client_address(&self, offset: u128) -> Option<Address> {
-        if self.is_leased() { self.leased_address(offset).map(|lease| lease.address) } else { Some(self.address(offset)) }
+        if self.is_leased() {
+            self.leased_address(offset).map(|lease| lease.address)
+        } else {
+            Some(self.address(offset))
+        }
     }
 
     /// The address at an offset of a range, which is not beyond the last.
@@ -529,12 +533,18 @@ mod tests {
         let mut given = Arc::new(LeasedAddresses::new(3, [has(1, 5), has(2, 0xe000_0001)]));
         part.swap_leased(&mut given);
         assert_eq!(given.count(), 0, "what was before");
-        assert_eq!((part.contains(v4(5)), part.contains(v4(0xe000_0001)), part.contains(v4(6))), (Some(4), Some(7), None));
+        assert_eq!(
+            (part.contains(v4(5)), part.contains(v4(0xe000_0001)), part.contains(v4(6))),
+            (Some(4), Some(7), None)
+        );
         assert_eq!((part.client_address(4), part.client_address(1), part.owns(v4(5))), (Some(v4(5)), None, true));
         let is_mac_of = |last: u8, n| part.is_mac_of([2, 0, 0, 0, 1, last], v4(n));
         assert_eq!((is_mac_of(2, 5), is_mac_of(3, 5), is_mac_of(2, 6)), (Some(true), Some(false), None));
         assert!(!part.overlaps(&part) && !part.has_groups() && !part.is_of_groups());
-        assert_eq!((whole.span(), Pool::leased(true, 1, Order::Sequential, [2; 6]).is_v6()), ((v4(0), v4(u32::MAX)), true));
+        assert_eq!(
+            (whole.span(), Pool::leased(true, 1, Order::Sequential, [2; 6]).is_v6()),
+            ((v4(0), v4(u32::MAX)), true)
+        );
     }
 
     proptest! {

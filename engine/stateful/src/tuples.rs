@@ -361,7 +361,17 @@ impl Tuples {
             })?);
         }
         let servers = server_mixes.into_iter().map(|mix| Mix::new(mix, share.worker, share.workers)).collect();
-        Ok(Self { pools: pools.to_vec(), clients, servers, templates: indices, opened, here, sharding, exhausted: 0, lacks_client: false })
+        Ok(Self {
+            pools: pools.to_vec(),
+            clients,
+            servers,
+            templates: indices,
+            opened,
+            here,
+            sharding,
+            exhausted: 0,
+            lacks_client: false,
+        })
     }
 
     /// The next tuple of a client for a flow of a template that a program opens; see `next`. None as well if the template has no such

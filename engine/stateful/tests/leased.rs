@@ -9,8 +9,8 @@ use std::{
 
 use net::{CLIENT_PORT, Host, LINKS, MS, Net, Path, SERVER_PORT, START, scenario};
 use spate_stateful::{
-    Address, Count, Counters, Emulation, Instruction, LeasedAddress, LeasedAddresses, OffloadRequest, Payload, Pool, Protocol, Ratio,
-    Received, Scenario,
+    Address, Count, Counters, Emulation, Instruction, LeasedAddress, LeasedAddresses, OffloadRequest, Payload, Pool,
+    Protocol, Ratio, Received, Scenario,
     packet::{Endpoints, LowerHeaders, Packet, UDP_HEADER},
     pool::Order,
     tcp::Output,
@@ -73,7 +73,8 @@ fn leases(given: &[(u32, u32)], v6: bool, gateway: Mac) -> Arc<LeasedAddresses> 
 
 /// Flows that ask every 100 ms, and are open until their server closes after 2 s.
 fn slow(v6: bool) -> Scenario {
-    let (pause, ask) = (Instruction::Delay { min_ns: 100 * MS, max_ns: 100 * MS }, Instruction::Send { payload: 0, wait: true });
+    let (pause, ask) =
+        (Instruction::Delay { min_ns: 100 * MS, max_ns: 100 * MS }, Instruction::Send { payload: 0, wait: true });
     let mut client = vec![Instruction::Connect];
     client.extend((0..20).flat_map(|_| [ask.clone(), pause.clone()]));
     let server = vec![Instruction::Accept, Instruction::WaitForPeerClose];

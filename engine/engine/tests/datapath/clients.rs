@@ -409,7 +409,10 @@ fn inside_served() {
         let (_engine, mut control) = serving::Engine::serve_port(&socket, "east=kernel:sp0").await;
         let mut observer = ObserverClient::new(serving::channel(&serving::records_beside(&socket)).await);
         let none = observed(&mut observer, ListClientsRequest::default()).await.unwrap_err();
-        assert_eq!((none.code(), none.message()), (Code::FailedPrecondition, "no run is under way; ask again when one is"));
+        assert_eq!(
+            (none.code(), none.message()),
+            (Code::FailedPrecondition, "no run is under way; ask again when one is")
+        );
         let plan = decode::plan(PLAN.into(), decode::Format::Json).unwrap();
         serving::prepare(&mut control, &plan).await.unwrap();
         let bound = || ListClientsRequest { states: vec!["Bound".into()], ..ListClientsRequest::default() };

@@ -72,7 +72,12 @@ impl Run {
             }
             (pool.generation, pool.next_ns) = (Some(generation), now_ns + INTERVAL_NS);
             let leased = on_own_lines(|| Arc::new(pool.of.read()));
-            tracing::debug!(run = self.id, pool = pool.of.pool.0, clients = leased.count(), "leased addresses have changed");
+            tracing::debug!(
+                run = self.id,
+                pool = pool.of.pool.0,
+                clients = leased.count(),
+                "leased addresses have changed"
+            );
             for worker in self.templates.emulating() {
                 let leased = [Arc::clone(&leased), Arc::clone(&leased)];
                 let new = NewLeasedAddresses { pool: pool.of.pool.0, leased };

@@ -68,8 +68,7 @@ pub(super) fn claims(scenario: &Scenario) -> Vec<Claim> {
 pub(in crate::datapath) fn ranges(scenario: &Scenario) -> BTreeMap<PortIndex, Vec<Range>> {
     let mut ranges: BTreeMap<PortIndex, Vec<Range>> = BTreeMap::new();
     // The MAC of a group is computed, not resolved, and emulated clients answer for their addresses themselves.
-    let asked_for =
-        claims(scenario).into_iter().filter(|claim| !claim.pool.is_of_groups() && !claim.pool.is_leased());
+    let asked_for = claims(scenario).into_iter().filter(|claim| !claim.pool.is_of_groups() && !claim.pool.is_leased());
     for Claim { port, pool, own_macs, tags, .. } in asked_for {
         let Some(first_own) = pool.first_own() else { continue };
         let end = |offset: u128| IpAddr::from(pool.address(offset));
