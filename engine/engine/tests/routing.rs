@@ -92,7 +92,7 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// A program in a namespace, whose errors go to a file.
+    /// A program in a namespace. Its errors go to a file.
     fn start(&self, namespace: &str, program: &str, arguments: &[&str], log: &str) -> Running {
         let log = fs::File::create(self.path(log)).unwrap();
         let mut command = Command::new("ip");

@@ -41,6 +41,19 @@ struct Channel<'a> {
     attributes: fn(&mut fmt::Formatter<'_>, &Attributes) -> fmt::Result,
 }
 
+impl<'a> Channel<'a> {
+    /// With the address from which the session is spoken as the next hop.
+    fn new(
+        router: &'a Router,
+        session: &'a str,
+        family: Family,
+        learn: Learn,
+        attributes: fn(&mut fmt::Formatter<'_>, &Attributes) -> fmt::Result,
+    ) -> Self {
+        Self { router, session, family, learn, next_hop: None, attributes }
+    }
+}
+
 /// The name in BIRD of a session of BGP.
 pub(crate) fn bgp_name(port: &str, session: &str) -> String {
     format!("bgp:{port}:{session}")
@@ -94,7 +107,7 @@ impl fmt::Write for Lines {
 }
 
 impl Configuration<'_> {
-    /// The router whose `extra_config` a line of the text is in, and which of its lines that is; both lines are counted from 1. What is
+    /// The router with the `extra_config` in which a line of the text is, and which of its lines that is; both are counted from 1. What is
     /// behind the last one is its own, too, such as the end of the text within its braces.
     pub fn line_of_extra(&self, line: usize) -> Option<(usize, usize)> {
         struct Own<'a>(&'a Configuration<'a>);
@@ -209,15 +222,8 @@ impl Configuration<'_> {
         }
         for family in &session.families {
             let next_hop = router.address(*family).filter(|_| *family != Family::of(session.neighbor));
-            let channel = Channel {
-                router,
-                session: &session.name,
-                family: *family,
-                learn: session.learn,
-                next_hop,
-                attributes: bgp_attributes,
-            };
-            self.write_channel(f, &channel)?;
+            let channel = Channel::new(router, &session.name, *family, session.learn, bgp_attributes);
+            self.write_channel(f, &Channel { next_hop, ..channel })?;
         }
         writeln!(f, "}}")
     }
@@ -229,14 +235,8 @@ impl Configuration<'_> {
         };
         writeln!(f, "protocol ospf {version} '{}' {{", ospf_name(&router.port, &session.name))?;
         write_router_id(f, router)?;
-        let channel = Channel {
-            router,
-            session: &session.name,
-            family: session.version.family(),
-            learn: session.learn,
-            next_hop: None,
-            attributes: ospf_attributes,
-        };
+        let family = session.version.family();
+        let channel = Channel::new(router, &session.name, family, session.learn, ospf_attributes);
         self.write_channel(f, &channel)?;
         writeln!(f, "  area {} {{\n    interface \"{}\" {{", session.area, router.interface)?;
         let link = match session.link {
@@ -255,14 +255,8 @@ impl Configuration<'_> {
         };
         writeln!(f, "protocol {version} '{}' {{", rip_name(&router.port, &session.name))?;
         write_router_id(f, router)?;
-        let channel = Channel {
-            router,
-            session: &session.name,
-            family: session.version.family(),
-            learn: session.learn,
-            next_hop: None,
-            attributes: rip_attributes,
-        };
+        let family = session.version.family();
+        let channel = Channel::new(router, &session.name, family, session.learn, rip_attributes);
         self.write_channel(f, &channel)?;
         writeln!(f, "  interface \"{}\" {{", router.interface)?;
         writeln!(f, "      update time {};\n      timeout time {};", session.update_s, session.timeout_s)?;

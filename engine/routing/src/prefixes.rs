@@ -39,7 +39,7 @@ pub struct PrefixesError {
     pub problem: String,
 }
 
-/// The part of a set that one of several pods advertises: the prefixes whose number leaves its index as the remainder.
+/// The part of a set that one of several pods advertises: its index is the number of the prefix modulo the number of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     index: u32,
@@ -229,7 +229,7 @@ impl Share {
     /// That of the only pod.
     pub const ALL: Self = Self { index: 0, pods: 1 };
 
-    /// Of pod `index` of so many; none if there is no such pod.
+    /// The share of pod `index`, by the number of pods; none if there is no such pod.
     pub fn new(index: u32, pods: u32) -> Option<Self> {
         (index < pods).then_some(Self { index, pods })
     }

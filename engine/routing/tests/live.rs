@@ -101,11 +101,11 @@ struct Bird {
 
 impl Bird {
     fn new(socket: &Path) -> Self {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let stream = loop {
             match UnixStream::connect(socket) {
                 Ok(stream) => break stream,
-                Err(error) => assert!(begun.elapsed() < Duration::from_secs(20), "{}: {error}", socket.display()),
+                Err(error) => assert!(started_at.elapsed() < Duration::from_secs(20), "{}: {error}", socket.display()),
             }
             thread::sleep(Duration::from_millis(20));
         };
@@ -164,9 +164,9 @@ impl Bird {
 
 #[track_caller]
 fn wait_for(what: &str, limit: u64, mut holds: impl FnMut() -> Result<(), String>) {
-    let begun = Instant::now();
+    let started_at = Instant::now();
     while let Err(problem) = holds() {
-        assert!(begun.elapsed() < Duration::from_secs(limit), "{what}: {problem}");
+        assert!(started_at.elapsed() < Duration::from_secs(limit), "{what}: {problem}");
         thread::sleep(Duration::from_millis(20));
     }
 }

@@ -69,7 +69,7 @@ func TestManyDocumentsAreRead(t *testing.T) {
 
 // fieldsOfProfile are those of a run's description of a profile.
 const fieldsOfProfile = "drain, duration, generatorRef, generatorTolerance, ignoredSources, maxFlowsPerEngine, mix, paused, rampUp, rampUpStep, randomOrderSeed, rate, " +
-	"receive, records, reflect, stages, thresholds, traffic, tunables, warmup, whenBusy, whenPodLost"
+	"receive, records, reflect, setupTimeout, stages, thresholds, traffic, tunables, warmup, whenBusy, whenPodLost"
 
 // kindsThere is the remedy for a kind that there is not.
 const kindsThere = "; the kinds of spate.dev/v1alpha1 are ASTFTemplate, StatelessStream, TrafficCapture, TrafficGenerator, TrafficPing, TrafficProfile, TrafficRecordsReader, TrafficRun, TrafficSearch, TrafficStatsReader"
@@ -112,7 +112,7 @@ func TestProblemsNameFileDocumentAndField(t *testing.T) {
 		"an unknown, inline": {run + "  profile: {streams: []}\n", []string{"a.yaml, document 1: TrafficRun smoke-1: spec.profile.streams: unknown field; the fields here are " + fieldsOfProfile}},
 		"twice":              {port + "---\n" + port, []string{"a.yaml, document 2: TrafficGenerator lab: is already in a.yaml, document 1"}},
 		"an unknown field":   {port + "  replica: 2\n", []string{"a.yaml, document 1: TrafficGenerator lab: spec.replica: unknown field; did you mean replicas?"}},
-		"an unknown in list": {changed(port, "name: east", "name: east\n      speed: 1"), []string{"a.yaml, document 1: TrafficGenerator lab: spec.ports[0].speed: unknown field; the fields here are acceptAnyMAC, addresses, attachment, gateway, gateway6, lineRate, mac, multicastGroups, name, offloads, punt, receiveTimestamps, vlan"}},
+		"an unknown in list": {changed(port, "name: east", "name: east\n      speed: 1"), []string{"a.yaml, document 1: TrafficGenerator lab: spec.ports[0].speed: unknown field; the fields here are acceptAnyMAC, addresses, attachment, gateway, gateway6, lineRate, mac, multicastGroups, name, offloads, punt, receiveTimestamps, routing, vlan"}},
 		"an unknown of all":  {changed(port, "{name: lab}", "{name: lab, owner: me}"), []string{"a.yaml, document 1: TrafficGenerator lab: metadata.owner: unknown field"}},
 		"of a core kind":     {data + "dta: {}\n", []string{"a.yaml, document 1: ConfigMap captures: dta: unknown field"}},
 		"another case":       {changed(port, "ports:", "Ports:"), []string{"a.yaml, document 1: TrafficGenerator lab: spec.Ports: unknown field; did you mean ports?"}},

@@ -36,7 +36,7 @@ spec:
   lease: 1m
 `
 
-// Router is a good generator whose port has sessions of all routing protocols.
+// Router is a valid generator: its port has sessions of all routing protocols.
 const Router = `
 apiVersion: spate.dev/v1alpha1
 kind: TrafficGenerator

@@ -89,7 +89,7 @@ struct Wanted {
 struct Outcome {
     /// Which it was; none: it has had none since it is reached.
     number: Option<Number>,
-    /// The router whose text it refuses, if it is that, and why.
+    /// Why it was refused, and the router with the refused text, if it is such a text.
     refused: Option<(Option<usize>, String)>,
 }
 

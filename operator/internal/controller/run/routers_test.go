@@ -14,7 +14,7 @@ import (
 	"spate.dev/operator/internal/podspec"
 )
 
-// routed is a run under way on the port east of a generator with sessions, that has begun at an instant, and how BIRD has ended in its pod.
+// routed is a run that started at an instant, on the port east of a generator with sessions, and how BIRD has ended in its pod.
 func routed(started time.Time, bird corev1.ContainerStatus) (*scope, []*enginev1.WatchStatsResponse) {
 	s, _ := awaiting()
 	s.pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "g-0"}}}
