@@ -14,7 +14,6 @@ use spate_net::{
 };
 use spate_stateful::{
     random::{Numbers, mix},
-    table::Table,
     wheel::{self, Wheel},
 };
 
@@ -24,6 +23,7 @@ use crate::{
     counters::{Count, Counters},
     duid::Duid,
     frame::{Ends, Output, Scratch},
+    holders::Holders,
     interned::Interned,
     layout::Layout,
     news::{Router, Walks},
@@ -66,9 +66,9 @@ pub struct Group {
     pub(crate) six: Box<[Client6]>,
     pub(crate) wheel: Wheel,
     /// Clients by their IPv4 addresses.
-    pub(crate) table4: Table,
+    pub(crate) table4: Holders,
     /// Clients by their leased IPv6 addresses.
-    pub(crate) table6: Table,
+    pub(crate) table6: Holders,
     pub(crate) routers: Interned<Router>,
     pub(crate) servers: Interned<Duid>,
     pub(crate) walks: Walks,
@@ -98,14 +98,13 @@ impl Group {
         let leases6 = config.ipv6.and_then(|six| six.dhcp).is_some_and(|dhcp| dhcp.address);
         let counters = Arc::new(Counters::default());
         counters.set_idle(u64::from(config.count));
-        let table = |entries: usize| Table::new(entries, entries / 2);
         Ok(Self {
             layout,
             clients: Clients(vec![blank; count].into()),
             six: vec![Client6::BLANK; if config.ipv6.is_some() { count } else { 0 }].into(),
             wheel: Wheel::new(wheel::tick_at(now_ns)),
-            table4: table(if config.ipv4.is_some() { count } else { 0 }),
-            table6: table(if leases6 { count } else { 0 }),
+            table4: Holders::new(if config.ipv4.is_some() { count } else { 0 }),
+            table6: Holders::new(if leases6 { count } else { 0 }),
             routers: Interned::new(Router::BLANK),
             servers: Interned::new(Duid::BLANK),
             walks: Walks::default(),

@@ -53,6 +53,7 @@ mod duid;
 mod echo;
 mod frame;
 mod group;
+mod holders;
 mod interest;
 mod interned;
 mod layout;

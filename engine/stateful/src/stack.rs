@@ -118,7 +118,7 @@ pub struct Stack {
     /// The scenario's pools, with the leased addresses that there are now.
     pools: Box<[Pool]>,
     flows: Slab<Flow>,
-    table: Table,
+    table: Table<FlowIndex>,
     wheel: Wheel,
     time_waits: TimeWaits,
     recoveries: Slab<Recovery>,
@@ -331,7 +331,7 @@ impl Stack {
         let v6 = scenario.pools.iter().any(crate::Pool::is_v6);
         let uppers = if v6 { size_of::<[Upper; 2]>() } else { 0 };
         Slab::<Flow>::bytes(count)
-            + Table::bytes(count, spare(count, v6))
+            + Table::<FlowIndex>::bytes(count, spare(count, v6))
             + Wheel::BYTES
             + TimeWaits::bytes(count)
             + Slab::<Recovery>::bytes(slots(count))
