@@ -31,8 +31,6 @@ named! {
     State {
         /// Has not started.
         Idle,
-        /// Authenticates by 802.1X.
-        Authenticating,
         /// Looks for servers or routers.
         Discovering,
         /// Requests an address, or checks one.
@@ -61,10 +59,6 @@ named! {
         Nak,
         /// Other stations had the addresses that servers gave.
         Declined,
-        /// The authenticator refused it.
-        AuthRejected,
-        /// The authenticator did not answer.
-        AuthTimeout,
         /// No router answered, or none was named.
         NoRouter,
         /// Another station has the address that it gave itself, or that it was configured with.
@@ -84,7 +78,7 @@ impl State {
 
     /// Whether it has started and is neither bound nor failed.
     pub fn is_under_way(self) -> bool {
-        matches!(self, Self::Authenticating | Self::Discovering | Self::Requesting)
+        matches!(self, Self::Discovering | Self::Requesting)
     }
 }
 

@@ -110,7 +110,7 @@ var labels = []struct{ name, meaning string }{
 	{"search_namespace", "its namespace"},
 	{"session", "session of a routing protocol"},
 	{"side", "`lower` or `upper`"},
-	{"state", "of a run: `prepared`, `armed`, `warming_up`, `running`, `paused`, `draining`, `complete` or `stopped`; of emulated clients: `Idle`, `Discovering`, `Requesting`, `Rebinding`, `Renewing`, `Bound`, `Released`, `Failed`, or `Authenticating`"},
+	{"state", "of a run: `prepared`, `armed`, `warming_up`, `running`, `paused`, `draining`, `complete` or `stopped`; of emulated clients: `Idle`, `Discovering`, `Requesting`, `Rebinding`, `Renewing`, `Bound`, `Released` or `Failed`"},
 	{"steering", "how packets of flows came to their worker: `rss`, `placed`, `handed_off` or `handoff_lost`"},
 	{"stream", "stream, or group of streams that are counted as one"},
 	{"template", "entry of the profile with an application"},
