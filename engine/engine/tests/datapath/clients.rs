@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     net::Ipv4Addr,
+    path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::Arc,
     time::{Duration, Instant},
@@ -67,15 +68,13 @@ impl Kea {
     }
 
     fn spawn(folder: &tempfile::TempDir) -> Child {
-        let program = std::env::var("SPATE_KEA").unwrap_or_else(|_| "/usr/sbin/kea-dhcp4".into());
         let log = folder.path().join("log");
-        let mut command = Command::new(&program);
+        let mut command = Command::new(own_copy(folder));
         command.arg("-c").arg(folder.path().join("kea.json"));
         for folder_of in ["KEA_LOCKFILE_DIR", "KEA_PIDFILE_DIR", "KEA_LOG_FILE_DIR", "KEA_DHCP_DATA_DIR"] {
             command.env(folder_of, folder.path());
         }
-        let started = command.stdout(File::create(&log).unwrap()).stderr(Stdio::inherit()).spawn();
-        let child = started.unwrap_or_else(|e| panic!("{program}: {e}; make deps installs it (kea-dhcp4-server)"));
+        let child = command.stdout(File::create(&log).unwrap()).stderr(Stdio::inherit()).spawn().unwrap();
         let deadline = Instant::now() + Duration::from_secs(20);
         while !fs::read_to_string(&log).unwrap().contains("DHCP4_STARTED") {
             assert!(Instant::now() < deadline, "{}", fs::read_to_string(&log).unwrap());
@@ -110,6 +109,21 @@ impl Kea {
         let leased = by_address.into_iter().filter(|(_, (_, leased))| *leased);
         leased.map(|(address, (mac, _))| (mac, address)).collect()
     }
+}
+
+/// A copy of Kea's program in its folder: the package's AppArmor profile, which knows the program by its path, has it read and write nothing
+/// of this folder.
+fn own_copy(folder: &tempfile::TempDir) -> PathBuf {
+    let places = [std::env::var("SPATE_KEA").unwrap_or_default(), "/usr/sbin/kea-dhcp4".into()];
+    let found = places
+        .iter()
+        .find(|path| Path::new(path).is_file())
+        .expect("no Kea: `make deps` installs it (package kea-dhcp4-server), or name its program in SPATE_KEA");
+    let copy = folder.path().join("kea-dhcp4");
+    if !copy.exists() {
+        fs::copy(found, &copy).unwrap();
+    }
+    copy
 }
 
 impl Drop for Kea {
