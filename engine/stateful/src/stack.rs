@@ -2,6 +2,7 @@
 //! A worker's flows: what arrives finds its flow, time finds those that wait for it, and those that have something to send
 //! take turns to send.
 mod addresses;
+mod hash_keys;
 mod key;
 mod leased;
 mod opens;
