@@ -33,7 +33,7 @@ engine-check: engine-style
 	@cd engine && cargo test --locked --quiet $(engine_pure)
 
 .PHONY: clients
-clients: deps engine-debug ## Test 100,000 emulated clients against Kea: tables of leases are equal, renewals, releases (as root; 4 min)
+clients: deps engine-debug ## Test 100,000 emulated clients against Kea: tables of leases are equal, renewals, releases (as root; 5 min)
 	@cd engine && cargo test --locked --quiet --workspace --test datapath -- --ignored --exact \
 	  clients::a_hundred_thousand_clients_have_the_addresses_that_kea_has_leased_to_them
 
