@@ -21,6 +21,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+/// Time that emulated clients have to leave when the engine ends.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// An open datapath and the runs on it.
 pub struct Engine {
     datapath: Datapath,
@@ -183,6 +186,7 @@ impl Engine {
         }
         if let Some(held) = held {
             held.run.remove();
+            lock(&held.clients).clear();
         }
     }
 
@@ -202,8 +206,10 @@ impl Engine {
         }
     }
 
-    /// Closes the ports.
+    /// Closes the ports, when emulated clients have left.
     pub fn close(self) {
+        self.all().iter().for_each(|held| lock(&held.clients).clear());
+        self.datapath.await_left(LEAVE_TIMEOUT);
         self.datapath.close();
     }
 }
@@ -298,7 +304,7 @@ pub(crate) mod tests {
         let engine = engine_at(Some(1_000_000));
         let (first, _) = engine.prepare("first", one_stream("first", 1, 500), decode::Format::Auto).unwrap();
         let plan = decode::plan(one_stream("second", 2, 800), decode::Format::Auto).unwrap();
-        let (allocated, _) = engine.make(plan, [0; 32], None).unwrap();
+        let (allocated, _) = engine.make(plan, [0; 32], None, Vec::new()).unwrap();
         let set = |factor| {
             let factor = Ratio { numerator: factor, denominator: 1 };
             engine.update(&first, &Selector::default(), &update_request::Change::RateFactor(factor), 0)

@@ -3,6 +3,7 @@
 mod buffers;
 mod cache;
 mod capture;
+mod clients;
 mod clock;
 mod config;
 mod device_clock;
@@ -19,15 +20,20 @@ mod types;
 mod worker;
 mod workers;
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 pub use capture::{Capture, CaptureSpec, Captured};
+pub use clients::{AtEnd, ClientSpec, Clients, ClientsError, GroupView};
 pub use clock::{Clock, ClockError};
 pub use config::*;
 pub use limit::{LimitUnit, MaxRate};
 pub use open::WORKER_THREAD;
 pub use run::{
     Run,
+    leased::LeasedPool,
     outage::Outage,
     rates::{Rates, StreamRate},
     readings::Received,
@@ -61,6 +67,7 @@ use tokio::sync::mpsc;
 
 use crate::index::{PortIndex, RunSlot, WorkerIndex};
 use crate::lock::lock;
+use clients::ClientHost;
 use limit::Budget;
 use monitor::{Monitor, Stamping};
 use open::{OpenPort, Opened, Placement};
@@ -73,6 +80,7 @@ pub struct Datapath {
     /// First: it ends before the workers do.
     monitor: Monitor,
     slow: SlowPath,
+    clients: ClientHost,
     opened: Opened,
     max_rate: Mutex<Option<MaxRate>>,
     long_packets: Mutex<LongPackets>,
@@ -103,7 +111,8 @@ impl Datapath {
         let long_packets = Mutex::new(opened.workers.iter().map(|_| None).collect());
         let tso_pools = Mutex::new(opened.workers.iter().map(|_| None).collect());
         let slow = SlowPath::new(&opened, moves)?;
-        Ok(Self { monitor, slow, opened, max_rate: Mutex::new(None), long_packets, tso_pools })
+        let clients = ClientHost::new(&opened)?;
+        Ok(Self { monitor, slow, clients, opened, max_rate: Mutex::new(None), long_packets, tso_pools })
     }
 
     /// The ports, in the order of the configuration: a port's index is its number in `StreamSpec`.
@@ -160,6 +169,19 @@ impl Datapath {
     /// prepared with these neighbors follow them to other MACs as long as they have what else it returns.
     pub fn seek(&self, sought: &[(PortIndex, NeighborQuery)]) -> (Vec<Resolution>, ResolutionGuard) {
         self.slow.seek(sought)
+    }
+
+    /// Emulates clients on a port from now on, until what it returns is dropped: then they leave.
+    ///
+    /// # Errors
+    /// If clients cannot be like this, or others on the port have some of their MACs.
+    pub fn emulate(&self, spec: ClientSpec) -> Result<Clients, ClientsError> {
+        self.clients.emulate(spec, &self.opened)
+    }
+
+    /// Waits until emulated clients that leave have left, at most for a time.
+    pub fn await_left(&self, limit: Duration) {
+        self.clients.await_left(limit);
     }
 
     /// Copies packets of a port from now on, until what it returns is dropped.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A light thread beside the workers: follows the wall clock and the clocks of devices, moves runs through their drain, passes them next hops
-//! that have another MAC, frees what workers are done with.
+//! that have another MAC and leased addresses that have changed, frees what workers are done with.
 use std::{
     sync::{Arc, Condvar, Mutex, PoisonError},
     thread::{self, JoinHandle},
@@ -112,6 +112,7 @@ fn watch(shared: &Shared, clock: &Clock, workers: &Workers, moves: &Moves, devic
         if !moved.is_empty() {
             state.runs.iter().for_each(|run| run.follow(&moved));
         }
+        state.runs.iter().for_each(|run| run.follow_leased(now));
         let mut until = wall_at.min(devices_at);
         for run in &state.runs {
             if let Some(at) = run.proceed() {

@@ -4,6 +4,7 @@ mod changes;
 pub(in crate::datapath) mod clock;
 pub(in crate::datapath) mod device_bounds;
 mod drain;
+pub(in crate::datapath) mod leased;
 pub(in crate::datapath) mod next_hops;
 pub(in crate::datapath) mod outage;
 pub(in crate::datapath) mod rates;
@@ -21,6 +22,7 @@ use spate_stats::{Collected, StreamCounters};
 pub(in crate::datapath) use changes::Stream;
 use clock::{ClockChange, RunClock};
 use device_bounds::DeviceBounds;
+use leased::Followed;
 use next_hops::NextHops;
 use outage::{Pauses, Timeline};
 use rates::{Factors, Rates};
@@ -68,6 +70,8 @@ pub struct Run {
     records: Option<Records>,
     /// Workers that do not answer are not waited for any more.
     given_up: Flag,
+    /// Pools whose clients have leased addresses.
+    leased: Mutex<Vec<Followed>>,
     control: Mutex<Control>,
 }
 
@@ -210,6 +214,7 @@ impl Run {
             templates: parts.templates,
             records: parts.records,
             given_up: Flag::default(),
+            leased: Mutex::default(),
             control: Mutex::new(control),
         }
     }
@@ -232,6 +237,7 @@ impl Run {
     }
 
     fn start_by(&self, wall: Wall, at: u64, at_wall_ns: u64) -> Result<(), RunError> {
+        self.follow_all_leased();
         let mut control = self.control();
         let state = self.state_of(&control);
         if state != RunState::Prepared {
