@@ -10,7 +10,7 @@ ROUTES ?= 1000000
 BENCH_FLOORS ?= fail
 
 ##@ Measure
-.PHONY: bench bench-stateful bench-beside bench-scaling bench-instructions bench-baseline profile bench-pacing bench-routes soak soak-stateful bench-program
+.PHONY: bench bench-stateful bench-beside bench-scaling bench-clients bench-instructions bench-baseline profile bench-pacing bench-routes soak soak-stateful bench-program
 # As the engine's image, and so with the dependencies that were built for that.
 bench-program:
 	@env -u MAKEFLAGS -u MFLAGS build/images bench
@@ -23,6 +23,9 @@ bench-stateful: deps bench-program ## Measure connections, data and memory of fl
 
 bench-scaling: bench-program ## Count what a packet costs with 1 to 16 workers, time all CPUs, and control with 64 workers; beyond a bound fails (2 min, BENCH_FLOORS=warn)
 	@$(bench_program) scaling --floors $(BENCH_FLOORS) --json build/bench/scaling.json
+
+bench-clients: bench-program ## Measure emulated clients: exchanges of DHCP per CPU-second, memory, even starts; beyond a bound fails (30 s)
+	@$(bench_program) clients --floors $(BENCH_FLOORS) --json build/bench/clients.json
 
 bench-beside: deps bench-program ## Measure streams and connections with the engine of a commit and with this one, in turn (BEFORE=COMMIT, 9 min)
 	@before=$$(build/bench-of $(or $(BEFORE),$(error BEFORE=COMMIT is missing: the commit to compare with))) && \

@@ -28,9 +28,14 @@ $(engine_lanes): engine-test-%:
 	@cd engine && LANE=$* MAKEFLAGS= cargo test --locked --workspace --quiet $(if $(filter others,$*),,--test datapath)
 
 # Crates without devices: their tests run concurrently, without root.
-engine_pure := $(addprefix --package spate-,net stateless stateful stats neighbour filter replay records routing)
+engine_pure := $(addprefix --package spate-,net stateless stateful stats neighbour clients filter replay records routing)
 engine-check: engine-style
 	@cd engine && cargo test --locked --quiet $(engine_pure)
+
+.PHONY: clients
+clients: deps engine-debug ## Test 100,000 emulated clients against Kea: tables of leases are equal, renewals, releases (as root; 5 min)
+	@cd engine && cargo test --locked --quiet --workspace --test datapath -- --ignored --exact \
+	  clients::a_hundred_thousand_clients_have_the_addresses_that_kea_has_leased_to_them
 
 .PHONY: pacing-faults
 pacing-faults: ## Put faults into the workers' pacing, one after another, and expect the tests to fail (7-14 min)

@@ -226,6 +226,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MPLSLabelApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MPLSTunnels"):
 		return &apiv1alpha1.MPLSTunnelsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MRTFile"):
+		return &apiv1alpha1.MRTFileApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MultiBurstTransmit"):
 		return &apiv1alpha1.MultiBurstTransmitApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MulticastGroup"):
@@ -302,6 +304,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PPPHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PPPoEHeader"):
 		return &apiv1alpha1.PPPoEHeaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PrefixRange"):
+		return &apiv1alpha1.PrefixRangeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PreflightCheck"):
 		return &apiv1alpha1.PreflightCheckApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ProfileSnapshot"):
@@ -358,6 +362,16 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ResultSummaryApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RIPSession"):
 		return &apiv1alpha1.RIPSessionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RouteAttributes"):
+		return &apiv1alpha1.RouteAttributesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RoutePrefixes"):
+		return &apiv1alpha1.RoutePrefixesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RouteSet"):
+		return &apiv1alpha1.RouteSetApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RoutesReady"):
+		return &apiv1alpha1.RoutesReadyApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RoutingResult"):
+		return &apiv1alpha1.RoutingResultApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RoutingSessionStatus"):
 		return &apiv1alpha1.RoutingSessionStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RunMarks"):
@@ -370,6 +384,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RunReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RunResult"):
 		return &apiv1alpha1.RunResultApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RunRouting"):
+		return &apiv1alpha1.RunRoutingApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RunSchedule"):
 		return &apiv1alpha1.RunScheduleApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RunSearchStatus"):
@@ -416,6 +432,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SelectionSnapshotApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SendCommand"):
 		return &apiv1alpha1.SendCommandApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SessionBaseline"):
+		return &apiv1alpha1.SessionBaselineApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SessionResult"):
+		return &apiv1alpha1.SessionResultApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SetTimeCommand"):
 		return &apiv1alpha1.SetTimeCommandApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SideTunables"):

@@ -193,7 +193,7 @@ const (
 	// ReasonPreparing: engines are receiving and arming the plan.
 	// Remedy: none is needed.
 	ReasonPreparing = "Preparing"
-	// ReasonSettingUp: the engines have the plan, and the sessions of the run's ports are up, or awaited.
+	// ReasonSettingUp: the engines have the plan, and the sessions of the run's ports are up and its routes sent, or awaited.
 	// Remedy: none is needed.
 	ReasonSettingUp = "SettingUp"
 	// ReasonWarmingUp: traffic is sent and not yet measured.
@@ -268,11 +268,13 @@ const (
 	// Remedy: correct what the message names. If next hops did not answer: `kubectl spate ping GENERATOR GATEWAY --port PORT`, then VLAN,
 	// addresses and cabling.
 	ReasonPrepareFailed = "PrepareFailed"
-	// ReasonRoutingNotReady: a session of a routing protocol is not up; the message has the session, its state and the protocol's error.
+	// ReasonRoutingNotReady: a session of a routing protocol is not up, or has not sent the routes of a run; the message has the session, its
+	// state and the protocol's error, or how many routes are sent.
 	// Remedy: compare the session with the neighbor's configuration: addresses, AS numbers, password, timers; `kubectl spate routes` has all
 	// sessions, `kubectl spate ping GENERATOR NEIGHBOR --port PORT` whether the neighbor answers (docs/routing.md).
 	ReasonRoutingNotReady = "RoutingNotReady"
-	// ReasonSetupTimedOut: invalid, since a session of the run's ports was not up within `spec.setupTimeout`; the message has which and why.
+	// ReasonSetupTimedOut: invalid, since a session of the run's ports was not up, or its routes were not sent, within `spec.setupTimeout`; the
+	// message has which and why.
 	// Remedy: as for RoutingNotReady; raise `spec.setupTimeout` if the neighbor takes longer.
 	ReasonSetupTimedOut = "SetupTimedOut"
 	// ReasonRoutingFailed: invalid, since BIRD ended in a pod while the run used its sessions: all of them fell, which was not the device's

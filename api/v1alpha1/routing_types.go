@@ -163,9 +163,10 @@ type BFDTimers struct {
 // +kubebuilder:validation:XValidation:rule="has(self.secretKeyRef.name) && size(self.secretKeyRef.name) > 0",fieldPath=".secretKeyRef.name",message="is required"
 // +kubebuilder:validation:XValidation:rule="!has(self.secretKeyRef.optional) || !self.secretKeyRef.optional",fieldPath=".secretKeyRef.optional",message="is not supported: the password must exist"
 type PasswordSource struct {
-	// secretKeyRef selects a key of a Secret in the generator's namespace, with 1 to 80 characters and no newline. The kubelet mounts it into
-	// the engine's container, and neither the operator nor a plan has it. Until it exists, the generator's sessions are not set. A changed
-	// password is used a minute or two later.
+	// secretKeyRef selects a key of a Secret in the generator's namespace, with a text of 1 to 80 bytes (UTF-8),
+	// without quotation marks and newlines; of OSPFv2 and RIPv2 the first 16 bytes count. The kubelet mounts it into the engine's container,
+	// and neither the operator nor a plan has it. Until it exists, the generator's sessions are not set. A changed password is used a minute
+	// or two later.
 	// +required
 	SecretKeyRef corev1.SecretKeySelector `json:"secretKeyRef"`
 }
@@ -276,7 +277,7 @@ type BFDSession struct {
 
 // GeneratorRouting is the container that speaks the routing protocols of a pod's ports.
 type GeneratorRouting struct {
-	// memory of the container: 128Mi when absent. A route that a neighbor sends takes about 100 bytes.
+	// memory of the container: 128Mi when absent. A route that a run advertises takes about 700 bytes, one that a neighbor sends about 100.
 	// +optional
 	Memory MemorySize `json:"memory,omitempty"`
 }
@@ -330,4 +331,12 @@ type RoutingSessionStatus struct {
 	// routesReceived is the number of routes that neighbors have sent and not withdrawn; 0 of BFD.
 	// +optional
 	RoutesReceived int64 `json:"routesReceived,omitempty"`
+
+	// routesConfigured is the number of routes that runs have it advertise, in this pod.
+	// +optional
+	RoutesConfigured int64 `json:"routesConfigured,omitempty"`
+
+	// routesSent is the number of routes that neighbors were sent and that were not withdrawn.
+	// +optional
+	RoutesSent int64 `json:"routesSent,omitempty"`
 }

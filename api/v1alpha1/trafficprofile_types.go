@@ -79,6 +79,10 @@ type TrafficDefinition struct {
 	// +kubebuilder:validation:MaxItems=16
 	Receive []ReceivePort `json:"receive,omitempty"`
 
+	// routing has the routes that the run advertises by the sessions of its ports.
+	// +optional
+	Routing *RunRouting `json:"routing,omitempty"`
+
 	// rate scales all entries in proportion: by a factor (`2x`), to a total (`1Mpps`, `10Gbps`, or `80%` of the line rate), or to a total
 	// of each port (`10Gbps/port`). Applications are scaled by factors only. A change applies to the active run.
 	// +optional
@@ -135,10 +139,11 @@ type TrafficDefinition struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || duration(self) > duration('0s')",message="must be greater than zero; leave it out to run until stopped"
 	Duration Duration `json:"duration,omitempty"`
 
-	// setupTimeout is the longest time that the run waits for the sessions of its ports (`routing` of a generator's port) to be up, before it
-	// sends. Later the run is invalid (SetupTimedOut).
+	// setupTimeout is the longest time that the run waits for the sessions of its ports (`routing` of a generator's port) to be up, and for its
+	// routes to be sent, before it sends. Later the run is invalid (SetupTimedOut).
 	// +optional
 	// +default="60s"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || duration(self) > duration('0s')",message="must be greater than zero; leave it out for 60s"
 	SetupTimeout Duration `json:"setupTimeout,omitempty"`
 
 	// warmup is sent before the measured phase and counted apart.
@@ -675,7 +680,7 @@ const (
 	ProfileQueued ProfilePhase = "Queued"
 	// ProfilePreparing: engines receive and arm the plan.
 	ProfilePreparing ProfilePhase = "Preparing"
-	// ProfileSettingUp: the sessions of the run's ports are awaited.
+	// ProfileSettingUp: the sessions of the run's ports are awaited, and its routes.
 	ProfileSettingUp ProfilePhase = "SettingUp"
 	// ProfileWarmingUp: traffic is sent and not yet measured.
 	ProfileWarmingUp ProfilePhase = "WarmingUp"

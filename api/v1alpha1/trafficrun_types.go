@@ -457,7 +457,7 @@ type BaselineSnapshot struct {
 
 // RunTiming is the length of each phase.
 type RunTiming struct {
-	// setup is the longest time that the run waits for the sessions of its ports.
+	// setup is the longest time that the run waits for the sessions of its ports, and for its routes to be sent.
 	// +optional
 	Setup Duration `json:"setup,omitempty"`
 
@@ -484,7 +484,7 @@ const (
 	RunPending RunPhase = "Pending"
 	// RunPreparing: engines receive and arm the plan.
 	RunPreparing RunPhase = "Preparing"
-	// RunSettingUp: the sessions of the run's ports are awaited.
+	// RunSettingUp: the sessions of the run's ports are awaited, and its routes.
 	RunSettingUp RunPhase = "SettingUp"
 	// RunWarmingUp: traffic is sent and not yet measured.
 	RunWarmingUp RunPhase = "WarmingUp"
@@ -530,7 +530,7 @@ type TrafficRunStatus struct {
 	// +optional
 	PrepareTime *metav1.Time `json:"prepareTime,omitempty"`
 
-	// setupTime is when the run began to wait for the sessions of its ports; absent if it did not wait.
+	// setupTime is when the run began to wait for the sessions of its ports, or for its routes; absent if it did not wait.
 	// +optional
 	SetupTime *metav1.Time `json:"setupTime,omitempty"`
 
@@ -578,6 +578,13 @@ type TrafficRunStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	PortBaseline []PortBaseline `json:"portBaseline,omitempty"`
+
+	// sessionBaseline holds what the sessions that advertise the run's routes had counted when the run was prepared and its routes were sent:
+	// that is not this run's.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4096
+	SessionBaseline []SessionBaseline `json:"sessionBaseline,omitempty"`
 
 	// portsDown are the run's ports that had no link at some time while it was active.
 	// +optional
@@ -988,6 +995,10 @@ type RunResult struct {
 	// records of connections, where the profile requests them.
 	// +optional
 	Records *RecordsResult `json:"records,omitempty"`
+
+	// routing is what the sessions that advertised the run's routes did. Absent without routes.
+	// +optional
+	Routing *RoutingResult `json:"routing,omitempty"`
 
 	// clockBound is the greatest difference that the clocks of the run's pods may have had, after correction, while the run was active.
 	// Absent when no delay between pods was measured.

@@ -37,7 +37,7 @@ apiVersion: k8s.cni.cncf.io/v1
 kind: NetworkAttachmentDefinition
 metadata: {name: frr}
 spec:
-  config: '{"cniVersion": "1.0.0", "type": "bridge", "bridge": "routed1"}'
+  config: '{"cniVersion": "1.0.0", "type": "bridge", "bridge": "BRIDGE"}'
 ---
 apiVersion: v1
 kind: Pod
@@ -148,17 +148,7 @@ func TestSessionsWithFRRComeUpAndBothEndsCountTheSameRoutes(t *testing.T) {
 	t.Parallel()
 	needsRig(t, theMultus)
 	ns := namespace(t)
-	var routes strings.Builder
-	for i := range frrRoutes {
-		fmt.Fprintf(&routes, "ip route 203.0.%d.0/24 blackhole\nipv6 route 2001:db8:%x::/48 blackhole\n", i, 0x1000+i)
-	}
-	configuration := strings.ReplaceAll(strings.TrimSpace(frrConfiguration+routes.String()), "\n", "\n      ")
-	mustApply(t, ns, strings.ReplaceAll(strings.ReplaceAll(frrManifest, "CONFIGURATION", configuration), "PASSWORD", frrPassword))
-	pod := podNamed(ns, "frr")
-	until(t, 60*time.Second, "FRR answers", func(ctx context.Context) (bool, string) {
-		err := get(ctx, pod)
-		return err == nil && len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].Ready, fmt.Sprintf("%+v %v", pod.Status, err)
-	})
+	pod := frr(t, ns, "routed1")
 	mustApply(t, ns, frrGenerator)
 	g := generatorNamed(ns, "frr")
 	condition(t, 90*time.Second, g, spate.ConditionReady, metav1.ConditionTrue)
@@ -192,6 +182,24 @@ func TestSessionsWithFRRComeUpAndBothEndsCountTheSameRoutes(t *testing.T) {
 	})
 }
 
+// frr runs FRR in a pod on a bridge, which sends frrRoutes routes of each family, and waits until it answers.
+func frr(t *testing.T, ns, bridge string) *corev1.Pod {
+	t.Helper()
+	var routes strings.Builder
+	for i := range frrRoutes {
+		fmt.Fprintf(&routes, "ip route 203.0.%d.0/24 blackhole\nipv6 route 2001:db8:%x::/48 blackhole\n", i, 0x1000+i)
+	}
+	configuration := strings.ReplaceAll(strings.TrimSpace(frrConfiguration+routes.String()), "\n", "\n      ")
+	manifest := strings.NewReplacer("BRIDGE", bridge, "CONFIGURATION", configuration).Replace(frrManifest)
+	mustApply(t, ns, strings.ReplaceAll(manifest, "PASSWORD", frrPassword))
+	pod := podNamed(ns, "frr")
+	until(t, 60*time.Second, "FRR answers", func(ctx context.Context) (bool, string) {
+		err := get(ctx, pod)
+		return err == nil && len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].Ready, fmt.Sprintf("%+v %v", pod.Status, err)
+	})
+	return pod
+}
+
 // frrPeer is what FRR knows of a neighbor.
 type frrPeer struct {
 	State          string
@@ -200,13 +208,9 @@ type frrPeer struct {
 
 // frrPeers returns the neighbors of FRR's BGP by address.
 func frrPeers(ctx context.Context, pod *corev1.Pod) (map[string]frrPeer, error) {
-	out, err := inPod(ctx, pod.Namespace, pod.Name, "vtysh", "-c", "show bgp summary json")
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s", err, out)
-	}
 	var families map[string]struct{ Peers map[string]frrPeer }
-	if err := json.Unmarshal([]byte(out), &families); err != nil {
-		return nil, fmt.Errorf("%w: %s", err, out)
+	if err := frrShows(ctx, pod, "show bgp summary json", &families); err != nil {
+		return nil, err
 	}
 	peers := map[string]frrPeer{}
 	for _, family := range families {
@@ -215,4 +219,16 @@ func frrPeers(ctx context.Context, pod *corev1.Pod) (map[string]frrPeer, error) 
 		}
 	}
 	return peers, nil
+}
+
+// frrShows reads what a command of FRR prints as JSON.
+func frrShows(ctx context.Context, pod *corev1.Pod, command string, into any) error {
+	out, err := inPod(ctx, pod.Namespace, pod.Name, "vtysh", "-c", command)
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	if err := json.Unmarshal([]byte(out), into); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
 }

@@ -696,6 +696,7 @@ echo no engine has the interface bgp`
 func routes(t *testing.T, ns string) {
 	t.Helper()
 	mustApply(t, ns, sampleText(t, "routing.yaml", "duration: 5s", "duration: 4s"+shared))
+	routesArrived(t, ns)
 	for _, name := range []string{"router-a", "router-b"} {
 		g := generatorNamed(ns, name)
 		condition(t, 2*time.Minute, g, spate.ConditionRoutingReady, metav1.ConditionTrue)
@@ -713,11 +714,66 @@ func routes(t *testing.T, ns string) {
 	if ping, replies := streamOf(t, run, "ping"), receiverOf(t, run, "replies"); ping.Tx != 80 || replies.Packets < 80 || replies.Packets > 80+4*20 {
 		t.Errorf("%d pings, and %d packets received", ping.Tx, replies.Packets)
 	}
+	routesSent(t, run)
 	queriesHaveData(t, run, ofSessions)
 	gone(t, ns, "routing")
+	withdrawn(t, ns)
+	gone(t, ns, "routing-b")
 	for _, name := range []string{"router-a", "router-b"} {
 		if err := kube.Delete(t.Context(), generatorNamed(ns, name), client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+// routesArrived waits until router-b has all routes of BGP that router-a advertises, while the run of router-a goes on.
+func routesArrived(t *testing.T, ns string) {
+	t.Helper()
+	want := spate.SessionResult{Up: true, Configured: 3, Sent: 3, Received: 1200}
+	p := profileNamed(ns, "routing-b")
+	phase(t, 150*time.Second, p, spate.ProfileRunning)
+	run := currentRun(t, p)
+	until(t, 10*time.Second, "the routes of router-a are in router-b", func(ctx context.Context) (bool, string) {
+		if err := kube.Get(ctx, client.ObjectKeyFromObject(run), run); err != nil {
+			return false, err.Error()
+		}
+		if run.Status.Result == nil || run.Status.Result.Routing == nil {
+			return false, string(run.Status.Phase)
+		}
+		got := run.Status.Result.Routing.Sessions["link/a"]
+		got.UpdatesSent, got.UpdatesReceived = 0, 0
+		return got == want, fmt.Sprintf("%+v", got)
+	})
+}
+
+// routesSent checks what the sessions of router-a did. By OSPF each router receives the prefixes of the link, too.
+func routesSent(t *testing.T, run *spate.TrafficRun) {
+	t.Helper()
+	for name, want := range map[string]spate.SessionResult{"link/b": {Up: true, Configured: 1200, Sent: 1200, Received: 3}, "link/area0": {Up: true, Configured: 10, Sent: 10}} {
+		got := run.Status.Result.Routing.Sessions[name]
+		got.UpdatesSent, got.UpdatesReceived = 0, 0
+		if name == "link/area0" {
+			got.Received = 0
+		}
+		if got != want {
+			t.Errorf("%s: got %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+// withdrawn waits until router-b has no route of router-a any more, since the run that advertised them has ended.
+func withdrawn(t *testing.T, ns string) {
+	t.Helper()
+	g := generatorNamed(ns, "router-b")
+	until(t, 30*time.Second, "router-a withdraws its routes", func(ctx context.Context) (bool, string) {
+		if err := kube.Get(ctx, client.ObjectKeyFromObject(g), g); err != nil {
+			return false, err.Error()
+		}
+		for _, session := range g.Status.Pods[0].Ports[0].Sessions {
+			if session.Name == "a" {
+				return session.RoutesReceived == 0 && session.RoutesSent == 3, fmt.Sprintf("%+v", session)
+			}
+		}
+		return false, "no session a"
+	})
 }

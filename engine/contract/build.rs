@@ -5,7 +5,8 @@ use prost::Message;
 use std::error::Error;
 
 const PROTO_ROOT: &str = "../proto";
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
+    "spate/engine/v1/clients.proto",
     "spate/engine/v1/engine.proto",
     "spate/engine/v1/plan.proto",
     "spate/engine/v1/rate.proto",

@@ -65,3 +65,39 @@ func TestARunWhoseRouterEndsIsStoppedAndInvalid(t *testing.T) {
 		t.Errorf("got %+v", verdict)
 	}
 }
+
+func TestARunSendsWhenItsRoutesAreSentAndReportsWhatSessionsDid(t *testing.T) {
+	t.Parallel()
+	ns := simulatedReady(t, startSimulatedNode(t), routedGenerator)
+	expect(t, readyLimit, generatorNamed(ns, "loop"), spatev1.ConditionRoutingReady, metav1.ConditionTrue, spatev1.ReasonSessionsUp)
+	const advertised = `  routing:
+    advertise:
+    - name: customers
+      port: loop
+      sessions: [dut]
+      prefixes: {range: {first: 20.0.0.0/24, count: 150000}}
+      attributes: {asPath: [64512], communities: ["65001:100"], med: 0}
+    - {name: held, port: loop, sessions: [dut], state: Withdrawn, prefixes: {list: [203.0.113.0/24]}}
+    ready: {quiet: 200ms}
+`
+	const met = `  thresholds:
+  - {name: sent, expression: 'result.routing.sessions["loop/dut"].sent == 150000 && result.routing.sessions["loop/dut"].up && result.routing.sessions["loop/dut"].flaps == 0'}
+`
+	mustApply(t, ns, loopbackProfile("routed", tolerant+"  duration: 1s\n"+advertised+met))
+	p := profileNamed(ns, "routed")
+	phase(t, runLimit, p, spatev1.ProfileSettingUp)
+	expect(t, startLimit, p, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonRoutingNotReady, "pod loop-0: session loop/dut: ", " of 150000 routes sent")
+	run := complete(t, runLimit, p)
+	if run.Status.Verdict.Outcome != spatev1.VerdictPassed || run.Status.SetupTime == nil {
+		t.Errorf("got %+v", run.Status.Verdict)
+	}
+	want := spatev1.SessionResult{Up: true, Configured: 150000, Sent: 150000}
+	if r := run.Status.Result.Routing; r == nil || r.Sessions["loop/dut"] != want {
+		t.Errorf("got %+v", r)
+	}
+
+	// Of more than the container has memory for, and with a threshold on a session that advertises nothing.
+	mustApply(t, ns, loopbackProfile("wrong", tolerant+"  duration: 1s\n"+strings.Replace(advertised, "150000", "1500000", 1)+strings.ReplaceAll(met, "loop/dut", "loop/core")))
+	expect(t, startLimit, profileNamed(ns, "wrong"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonInvalidSpec,
+		"spec.routing.advertise: 1500001 routes need about ", "set spec.routing.memory of generator loop to ", "sessions are those that advertise a set of spec.routing, as PORT/SESSION: loop/dut")
+}

@@ -62,7 +62,10 @@ type simulatedRun struct {
 	plan    *enginev1.Plan
 	digest  []byte
 	streams []*simulatedStream
-	factor  *enginev1.Ratio
+	// routes are those that each session advertises, of this engine's share, from the instant prepared on.
+	routes   []simulatedRoutes
+	prepared int64
+	factor   *enginev1.Ratio
 
 	start    int64 // 0 before it is known
 	measured int64 // when the warm-up ends
@@ -79,6 +82,15 @@ type simulatedStream struct {
 	paused        bool
 	rates         []rateFrom
 }
+
+// simulatedRoutes are the routes that a session advertises.
+type simulatedRoutes struct {
+	port, session string
+	count         uint64
+}
+
+// simulatedRouteRate is how many routes a session sends in a second.
+const simulatedRouteRate = 100_000
 
 // rateFrom an instant on.
 type rateFrom struct {
@@ -121,7 +133,7 @@ func newSimulatedRun(plan *enginev1.Plan, digest []byte) (*simulatedRun, error) 
 	if plan.Stateful != nil || len(plan.Reflectors) > 0 {
 		return nil, refusedField("streams", "the simulated engine has streams and receivers only")
 	}
-	r := &simulatedRun{plan: plan, digest: digest, factor: &enginev1.Ratio{Numerator: 1, Denominator: 1}, end: math.MaxInt64}
+	r := &simulatedRun{plan: plan, digest: digest, routes: routesOf(plan), prepared: time.Now().UnixNano(), factor: &enginev1.Ratio{Numerator: 1, Denominator: 1}, end: math.MaxInt64}
 	for i, s := range plan.Streams {
 		rate := s.GetContinuous().GetRate().GetPacketsPerSecond()
 		if rate == nil || s.GetPacket().GetSizes() != nil || s.GetMeasure().GetLatency() || s.Disabled || s.StartDelayNs > 0 || s.RxPort == "" {
@@ -131,6 +143,45 @@ func newSimulatedRun(plan *enginev1.Plan, digest []byte) (*simulatedRun, error) 
 		r.streams = append(r.streams, &simulatedStream{Stream: s, planned: planned, rate: planned, paused: s.Paused})
 	}
 	return r, nil
+}
+
+// routesOf returns what each session advertises of a plan's routes.
+func routesOf(plan *enginev1.Plan) (all []simulatedRoutes) {
+	pods, index := uint64(max(plan.GetShare().GetCount(), 1)), uint64(plan.GetShare().GetIndex())
+	for _, set := range plan.Routes {
+		total := uint64(len(set.Prefixes.List)) + uint64(set.Prefixes.GetRange().GetCount()) + uint64(set.Prefixes.GetMrt().GetMost())
+		own := (total + pods - 1 - index) / pods
+		if !set.Advertised {
+			own = 0
+		}
+		for _, session := range set.Sessions {
+			known := slices.IndexFunc(all, func(r simulatedRoutes) bool { return r.port == set.Port && r.session == session })
+			if known < 0 {
+				known, all = len(all), append(all, simulatedRoutes{port: set.Port, session: session})
+			}
+			all[known].count += own
+		}
+	}
+	return all
+}
+
+// sending is how far the routes of a run are; nil if it has none, or has ended.
+func (r *simulatedRun) sending(now int64) *enginev1.RunRoutes {
+	if len(r.routes) == 0 || runs.Ended(r.state(now)) {
+		return nil
+	}
+	since := time.Duration(now - r.prepared)
+	sending := &enginev1.RunRoutes{Ready: true}
+	for _, routes := range r.routes {
+		sent := min(uint64(since*simulatedRouteRate/time.Second), routes.count)
+		took := time.Duration(routes.count) * time.Second / simulatedRouteRate
+		sending.Ready = sending.Ready && since >= took+time.Duration(cmp.Or(r.plan.GetRoutesReady().GetQuietNs(), uint64(time.Second)))
+		sending.Sessions = append(sending.Sessions, &enginev1.RoutesSession{Port: routes.port, Session: &enginev1.RoutingSession{
+			Name: routes.session, Protocol: enginev1.RoutingProtocol_ROUTING_PROTOCOL_BGP, Up: true, State: "Established",
+			RoutesConfigured: routes.count, RoutesSent: sent, UpdatesSent: sent, AllSent: sent == routes.count,
+		}})
+	}
+	return sending
 }
 
 func ratOf(r *enginev1.Ratio) *big.Rat {
@@ -211,6 +262,7 @@ func (r *simulatedRun) info(now int64) *enginev1.RunInfo {
 	state := r.state(now) // which may stop it
 	return &enginev1.RunInfo{
 		RunId: r.plan.RunId, Run: cmp.Or(r.plan.Run, r.plan.RunId), State: state, PlanDigest: r.digest, StartedAtNs: r.start, StartedAtMonotonicNs: r.start, EndReason: r.stopped, RateFactor: r.factor,
+		Routes: r.sending(now),
 	}
 }
 

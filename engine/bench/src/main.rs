@@ -3,6 +3,7 @@
 //! `bench`, `bench-instructions`, `bench-pacing` and `soak` call it.
 mod beside;
 mod cases;
+mod clients;
 mod crowd;
 mod floors;
 mod flow_cases;
@@ -44,6 +45,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Beside(beside::Beside),
+    Clients(clients::Clients),
     Soak(soak::Soak),
     Stateless(stateless::Stateless),
     Stateful(stateful::Stateful),
@@ -61,6 +63,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Beside(beside) => beside.execute(),
+        Command::Clients(clients) => clients.execute(),
         Command::Soak(soak) => soak.execute(),
         Command::Stateless(stateless) => stateless.execute(),
         Command::Stateful(stateful) => stateful.execute(),

@@ -2,8 +2,8 @@
 //! The traffic engine.
 //!
 //! [`datapath`] owns ports and workers and sends; [`plan`] turns a plan into what it can send; `control` serves the
-//! contract; [`index`] has the types of indices; [`machine`] reads what the engine runs on; `version` says which release
-//! it is of; `cli` holds the commands.
+//! contract; [`index`] has the types of indices; `lock` locks what threads share; [`machine`] reads what the engine runs
+//! on; `version` says which release it is of; `cli` holds the commands.
 //!
 //! ```
 //! use spate_engine::plan::{Site, decode, validate::validate};
@@ -26,6 +26,7 @@ pub mod cli;
 pub mod control;
 pub mod datapath;
 pub mod index;
+mod lock;
 pub mod machine;
 pub mod metrics;
 pub mod plan;

@@ -2,6 +2,7 @@
 //! Metrics: the counters of WatchStats, as a page that is encoded when it is requested, in the format that is requested.
 mod accept;
 mod by_tag;
+mod clients;
 mod exposition;
 mod latency;
 mod native;
@@ -136,6 +137,7 @@ impl Scrape {
         self.stream_outages(encoder, &streams)?;
         let tags_left = self.by_tag(encoder, &streams)?;
         self.receivers(encoder)?;
+        self.clients(encoder)?;
         let sides_left = self.templates(encoder)?;
         self.template_outages(encoder)?;
         self.ports(encoder)?;

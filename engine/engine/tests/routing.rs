@@ -18,7 +18,8 @@ use tonic::Code;
 use tonic::transport::Channel;
 use tonic_types::StatusExt;
 
-const PASSWORD: &str = "pa55 w=rd#;";
+/// As long as that of OSPFv2 can be.
+const PASSWORD: &str = "pa55 w=rd#;pa55 ";
 /// The device under test. It takes all that it is sent, and sends three routes.
 const DEVICE: &str = r#"
 log stderr all;
@@ -35,12 +36,12 @@ template bgp to_engine {
   ipv6 { table table6; import all; export where proto = "my_routes6"; next hop address 2001:db8:99::2; };
 }
 protocol bgp four_ from to_engine {
-  local 10.99.0.2 as 65002; neighbor 10.99.0.1 as 65001; interface "sp1"; password "pa55 w=rd#;"; ttl security yes; bfd { interval 100 ms; multiplier 10; };
+  local 10.99.0.2 as 65002; neighbor 10.99.0.1 as 65001; interface "sp1"; password "LONG"; ttl security yes; bfd { interval 100 ms; multiplier 10; };
 }
 protocol bgp six_ from to_engine { local 2001:db8:99::2 as 65002; neighbor 2001:db8:99::1 as 65001; interface "sp1"; }
 protocol ospf v2 {
   ipv4 { table table4; import all; export where proto = "my_routes"; };
-  area 0 { interface "sp1" { type ptp; hello 1; dead 4; authentication cryptographic; password "pa55 w=rd#;"; }; };
+  area 0 { interface "sp1" { type ptp; hello 1; dead 4; authentication cryptographic; password "PASSWORD"; }; };
 }
 protocol ospf v3 {
   ipv6 { table table6; import all; export where proto = "my_routes6"; };
@@ -132,6 +133,7 @@ impl Place {
 
     fn device_with(&self, text: &str) -> Running {
         let (configuration, socket) = (self.path("device.conf"), self.path("device.ctl"));
+        let text = text.replace("LONG", &long_password()).replace("PASSWORD", PASSWORD);
         fs::write(&configuration, text).unwrap();
         let arguments = ["-f", "-c", configuration.to_str().unwrap(), "-s", socket.to_str().unwrap()];
         self.start(&self.there, &bird(), &arguments, "device.log")
@@ -148,9 +150,8 @@ impl Place {
     async fn engine(&self, child: bool) -> (Running, EngineClient<Channel>) {
         let (socket, folder, passwords) = (self.path("engine.sock"), self.path("routing"), self.path("passwords"));
         fs::create_dir(&passwords).unwrap();
-        for file in ["bgp", "ospf"] {
-            fs::write(passwords.join(file), PASSWORD).unwrap();
-        }
+        fs::write(passwords.join("bgp"), long_password()).unwrap();
+        fs::write(passwords.join("ospf"), PASSWORD).unwrap();
         let listen = serving::unix(&socket);
         let bird = bird();
         let child = if child { &["--bird", &bird][..] } else { &[] };
@@ -249,6 +250,11 @@ fn bird() -> String {
     let places = [std::env::var("SPATE_BIRD").unwrap_or_default(), "/usr/sbin/bird".into()];
     let found = places.into_iter().find(|path| Path::new(path).is_file());
     found.expect("no BIRD: `make deps` installs it (package bird2), or name its program in SPATE_BIRD")
+}
+
+/// As long as a key of TCP's MD5 signatures can be (TCP_MD5SIG_MAXKEYLEN).
+fn long_password() -> String {
+    PASSWORD.repeat(5)
 }
 
 /// Slow enough for a machine that does other work as well.
@@ -375,9 +381,9 @@ async fn sessions_of_all_kinds_come_up_through_a_port_and_come_back() {
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
-    // No route of the device's is in the namespace, which has but the link's.
+    // The namespace's own routes are as before: neither the device's nor the link's are among them.
     let routes = place.output(&place.here, &["ip", "route"]);
-    assert_eq!(routes.lines().count(), 1, "{routes}");
+    assert_eq!(routes.lines().count(), 0, "{routes}");
 
     // The same again changes nothing; another session does not disturb those that stay.
     configure(&mut client, east()).await.unwrap();
@@ -422,7 +428,7 @@ async fn sessions_of_all_kinds_come_up_through_a_port_and_come_back() {
     configure(&mut client, east()).await.unwrap();
     let fallen = |all: &[RoutingSession]| !all[0].up;
     await_sessions(&mut client, Duration::from_secs(10), fallen).await.unwrap_or_else(explained);
-    fs::write(&file, PASSWORD).unwrap();
+    fs::write(&file, long_password()).unwrap();
     configure(&mut client, east()).await.unwrap();
 
     // BIRD is killed: it is run again, and its sessions come back by themselves.
@@ -439,6 +445,19 @@ async fn sessions_of_all_kinds_come_up_through_a_port_and_come_back() {
         // More than once if the device notices only by the new BIRD that the old one has ended.
         assert!(back.flaps > before.flaps, "{back:?}");
     }
+
+    // BIRD hangs: it is reported, and another one is run.
+    let mine = place.output(&place.here, &["pgrep", "-P", &engine.0.id().to_string()]);
+    run(&["kill", "-STOP", mine.trim()]);
+    let since = Instant::now();
+    while info(&mut client).await.routing.unwrap().problem
+        != "BIRD's control socket: no reply within 15s; it is started again"
+    {
+        assert!(since.elapsed() < Duration::from_secs(25), "no problem is reported");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    await_sessions(&mut client, Duration::from_secs(40), all_up).await.unwrap_or_else(explained);
+    assert!(!Path::new("/proc").join(mine.trim()).exists(), "the one that hangs goes on");
 
     // The device ends: the sessions fall, and the reason is reported.
     drop(device);
@@ -465,7 +484,7 @@ async fn bird_beside_an_engine_has_the_sessions_again_when_it_was_restarted() {
     fs::create_dir(place.path("routing")).unwrap();
     let mut bird = place.bird_beside();
     let _device = place.device();
-    let (_engine, mut client) = place.engine(false).await;
+    let (mut engine, mut client) = place.engine(false).await;
     let explained = |problem: String| {
         let logs = ["engine.log", "bird.log", "device.log"].map(|name| place.log(name));
         panic!("{problem}\n{}", logs.join("\n"));
@@ -489,6 +508,17 @@ async fn bird_beside_an_engine_has_the_sessions_again_when_it_was_restarted() {
     bird = place.bird_beside();
     await_sessions(&mut client, Duration::from_secs(40), all_up).await.unwrap_or_else(explained);
     assert_eq!(info(&mut client).await.routing.unwrap().problem, "");
+
+    // The engine ends: the device is notified, and BIRD goes on without sessions.
+    let (before, since) = (place.log("device.log").len(), Instant::now());
+    assert!(engine.end());
+    assert!(since.elapsed() < Duration::from_secs(5), "it ends after {:?}", since.elapsed());
+    for session in ["four_", "six_"] {
+        let said = format!("{session}: Received: Peer de-configured");
+        let log = place.log("device.log");
+        assert!(log[before..].contains(&said), "{log}\n{}", place.log("engine.log"));
+    }
+    assert!(bird.0.try_wait().unwrap().is_none(), "{}", place.log("bird.log"));
     assert!(bird.end());
 }
 

@@ -6,12 +6,13 @@ use std::{
     str::FromStr,
 };
 
+pub use spate_net::ndp::link_local;
+pub(crate) use spate_net::ndp::{ALL_NODES, solicited_node};
+
 use crate::Mac;
 
 /// All stations of a link.
 pub(crate) const BROADCAST: Mac = [0xff; 6];
-/// The all-nodes group (RFC 4291 §2.7.1).
-pub(crate) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// An address and the prefix length of its subnet, such as 198.18.0.1/24 or 2001:db8::1/64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,18 +106,6 @@ pub(crate) fn is_reported(group: IpAddr) -> bool {
 /// fe80::/10 (RFC 4291 §2.5.6).
 pub(crate) fn is_link_local(address: Ipv6Addr) -> bool {
     address.segments()[0] & 0xffc0 == 0xfe80
-}
-
-/// The link-local address that a station with this MAC gives itself (RFC 4291 appendix A).
-pub fn link_local(mac: Mac) -> Ipv6Addr {
-    let [a, b, c, d, e, f] = mac;
-    Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f])
-}
-
-/// The group that an IPv6 address's station listens to (RFC 4291 §2.7.1).
-pub(crate) fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
-    let o = address.octets();
-    Ipv6Addr::from([0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, o[13], o[14], o[15]])
 }
 
 /// Where frames to a group go: RFC 1112 §6.4, RFC 2464 §7, and ff:ff:ff:ff:ff:ff for broadcast.

@@ -3,6 +3,7 @@
 //! require receivers to check, written with checksums.
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+pub(crate) use spate_net::ndp::SOLICITATION;
 use spate_net::{
     Address, Headers,
     arp::{self, Arp},
@@ -13,21 +14,12 @@ use spate_net::{
     icmpv6::{ECHO_REPLY as ECHO_REPLY_V6, ECHO_REQUEST as ECHO_REQUEST_V6},
     ip::{Fixed, ICMP, ICMPV6, is_right, pseudo_header},
     ipv4, ipv6,
+    ndp::{ADVERTISEMENT, HOP_LIMIT as NEVER_ROUTED, OVERRIDE, SOLICITED, SOURCE_MAC, TARGET_MAC},
     vlan::Tags,
 };
 
 use crate::{Mac, address::is_group, frame::Frame};
 
-pub(crate) const SOLICITATION: u8 = 135;
-const ADVERTISEMENT: u8 = 136;
-/// Options of neighbor discovery (RFC 4861 §4.6.1).
-const SOURCE_MAC: u8 = 1;
-const TARGET_MAC: u8 = 2;
-/// Flags of advertisements (RFC 4861 §4.4).
-const SOLICITED: u8 = 0x40;
-const OVERRIDE: u8 = 0x20;
-/// Neighbor discovery is valid only with this hop limit: then no router has passed it on.
-const NEVER_ROUTED: u8 = 255;
 const HOP_LIMIT: u8 = 64;
 
 /// The contents of a received frame.

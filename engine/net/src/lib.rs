@@ -14,6 +14,8 @@
 pub mod address_ranges;
 pub mod arp;
 pub mod checksum;
+pub mod dhcp4;
+pub mod dhcp6;
 pub mod encap;
 pub mod ethernet;
 pub mod fast;
@@ -29,6 +31,7 @@ pub mod ipv6;
 pub mod mac;
 pub mod mark;
 pub mod mpls;
+pub mod ndp;
 pub mod offload;
 pub mod oracle;
 pub mod packet;

@@ -175,7 +175,7 @@ pub enum SecretError {
     Length(usize),
     /// It cannot be written in BIRD's configuration.
     #[error(
-        "has a quotation mark or a control character (such as a newline at its end), which BIRD cannot read; leave them out"
+        "has a quotation mark, a newline (such as at its end) or a null character, which BIRD cannot read; leave them out"
     )]
     Character,
 }
@@ -299,7 +299,7 @@ impl Secret {
         if !(1..=MAX_SECRET_BYTES).contains(&text.len()) {
             return Err(SecretError::Length(text.len()));
         }
-        match text.chars().any(|c| c == '"' || c.is_control()) {
+        match text.contains(['"', '\n', '\0']) {
             true => Err(SecretError::Character),
             false => Ok(Self(text.into())),
         }
@@ -339,6 +339,10 @@ mod tests {
         let session = Bgp { password: Some(secret), ..Bgp::new("dut", 1, [10, 0, 0, 2].into(), 2, [Family::V4]) };
         let shown = format!("{:?}", Router::new("east", "rt-east", []).with_bgp([session]));
         assert!(shown.contains("Secret(..)") && !shown.contains("pa55"));
+        // RIPv2 and OSPFv2 use 16 bytes, TCP up to 80.
+        for right in ["x", &"x".repeat(16), &"x".repeat(17), &"x".repeat(80), "pä55 €", "tab\tand return\r"] {
+            assert!(Secret::new(right).is_ok(), "{right:?}");
+        }
         assert_eq!(Secret::new(""), Err(SecretError::Length(0)));
         assert_eq!(Secret::new(&"x".repeat(81)), Err(SecretError::Length(81)));
         for wrong in ["a\"b", "a\nb", "ab\n", "a\0b"] {

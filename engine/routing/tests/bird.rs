@@ -180,7 +180,9 @@ fn neighbor() -> impl Strategy<Value = IpAddr> {
 }
 
 fn secret() -> impl Strategy<Value = Option<Secret>> {
-    prop::option::of("[ -~]{1,80}".prop_filter_map("BIRD has no such strings", |text| Secret::new(&text).ok()))
+    prop::option::of(
+        "[\t\r\x01 -~äö]{1,80}".prop_filter_map("BIRD has no such strings", |text| Secret::new(&text).ok()),
+    )
 }
 
 fn learn() -> impl Strategy<Value = Learn> {

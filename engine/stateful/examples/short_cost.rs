@@ -81,7 +81,7 @@ struct Side {
 
 struct BothEnds {
     flows: Flows,
-    table: Table,
+    table: Table<FlowIndex>,
     wheel: Wheel,
     time_waits: VecDeque<(FlowIndex, u32)>,
     /// Clients, servers.

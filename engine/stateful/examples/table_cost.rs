@@ -31,7 +31,7 @@ trait Finds {
     fn remove(&mut self, hash: u32, index: u32);
 }
 
-impl Finds for Table {
+impl Finds for Table<FlowIndex> {
     fn fetch(&self, hash: u32) {
         Table::fetch(self, hash);
     }
@@ -123,7 +123,7 @@ fn mixed(table: &mut impl Finds, flows: &mut [Flow], random: &mut Numbers) {
 type Run<T> = fn(&mut T, &mut [Flow], &mut Numbers);
 
 /// Its name, and how it runs with each.
-type Case = (&'static str, Run<Table>, Run<HashTable<u32>>);
+type Case = (&'static str, Run<Table<FlowIndex>>, Run<HashTable<u32>>);
 
 /// ns for each step.
 fn timed<T>(run: Run<T>, table: &mut T, flows: &mut [Flow], seed: u64) -> f64 {
@@ -151,7 +151,8 @@ fn main() {
     }
     // Each has its own, as they change in turns.
     let mut others = flows.clone();
-    println!("{count} flows; bytes: {} and {}", Table::bytes(count as usize, spare), theirs.allocation_size());
+    let bytes = (Table::<FlowIndex>::bytes(count as usize, spare), theirs.allocation_size());
+    println!("{count} flows; bytes: {} and {}", bytes.0, bytes.1);
     println!("{:8} {:>8} {:>10} {:>6}", "ns", "ours", "hashbrown", "ratio");
     let runs: [Case; 4] =
         [("hits", hits, hits), ("misses", misses, misses), ("bursts", bursts, bursts), ("mixed", mixed, mixed)];

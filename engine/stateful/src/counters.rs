@@ -101,6 +101,8 @@ counters! {
     FlowsNotStarted "flows_not_started" "" "Flows that were due before the end, and did not start because the worker was behind.";
     FlowsThrottled "flows_throttled" "" "Flows that were due before the end, and did not start because the maximum of concurrent flows of the template were open.";
     RecordsDropped "records_dropped" "" "Records of flows that were not taken because there was no room: who takes them was behind.";
+    FlowsWithoutClient "flows_without_client" "" "Flows not started because no client that was found had an address: those of the pool are leased.";
+    FlowsClientLost "flows_client_lost" "" "Flows that ended without a packet because their client lost its leased address.";
     FlowsLate "flows_late" "" "Flows that started later after their time than a packet may leave: 1 ms, on kernel-backed ports 20 ms.";
     HttpErrors "http_errors" "" "Flows that were reset because the end of an HTTP message they waited for cannot be known (RFC 9112).";
     OutOfOrderDropped "out_of_order_dropped" "" "Data segments not accepted because there was no memory to hold what a program that waits for a message cannot look through yet.";

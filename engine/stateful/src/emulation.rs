@@ -6,6 +6,7 @@ use crate::{
     FieldPath, Ratio, Scenario,
     arrivals::{DueFlow, FlowSchedule, Timing, TimingError},
     counters::{Count, Counters},
+    leased::LeasedAddresses,
     records::Recorder,
     stack::{Hints, Neighbours, NextHops, NotOpened, Opening, PortLink, Prefetched, Received, Request, Stack, Tuple},
     tcp::Output,
@@ -182,6 +183,14 @@ impl Emulation {
     /// See [`Stack::swap_next_hops`].
     pub fn swap_next_hops(&mut self, port: usize, hops: &mut NextHops) {
         self.stack.swap_next_hops(port, hops);
+    }
+
+    /// Clients of a leased pool have these from now on (see [`Stack::swap_leased`]). Both are the same; what was before is given back in
+    /// them.
+    pub fn swap_leased(&mut self, pool: usize, leased: &mut [Arc<LeasedAddresses>; 2]) {
+        let [of_stack, of_tuples] = leased;
+        self.stack.swap_leased(pool, of_stack);
+        self.tuples.swap_leased(pool, of_tuples);
     }
 
     /// See [`Stack::redirects`].
@@ -417,7 +426,7 @@ impl Emulation {
         }
         let of = &self.scenario.templates[template];
         let Some(draw) = self.tuples.next(template, owns_replies(of, &*self.owned)) else {
-            return self.stack.counters(template, true).one(Count::PortsExhausted);
+            return self.stack.counters(template, true).one(self.tuples.not_found());
         };
         let opening = self.stack.opening(template, number, between(&draw, of.destination_port));
         self.openings.push((opening, draw));

@@ -6,7 +6,18 @@
 //!
 //! Engines that share a run have a *part* of a pool each: of P engines, engine k the addresses at offsets k, k + P, k + 2 P, ...,
 //! whatever the order, so that the owner of an address follows from the address alone. The order is then that of the part.
-use crate::{Address, access::Access, random::mix, tunnel::Tunnels};
+//!
+//! A *leased* pool has no range: its clients are numbered, and each has the address that it was given, or none ([`LeasedAddresses`]). The client with
+//! a number stands for the address at that offset, and an engine's part is of its clients.
+use std::sync::Arc;
+
+use crate::{
+    Address,
+    access::Access,
+    leased::{LeasedAddress, LeasedAddresses},
+    random::mix,
+    tunnel::Tunnels,
+};
 
 /// Addresses of one family, first to last.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +29,8 @@ pub struct Pool {
     part: Part,
     /// Index within the part of its last address, from 0.
     part_last: u128,
+    /// What the engine's own clients have, if they have no range.
+    leased: Option<Arc<LeasedAddresses>>,
     /// MAC of the client with offset 0; that of offset n is n higher. None: the port's own for all.
     pub first_mac: Option<[u8; 6]>,
     /// Source ports of its clients.
@@ -102,12 +115,76 @@ impl Pool {
             order,
             part,
             part_last,
+            leased: None,
             first_mac,
             source_ports,
             tunnels,
             access,
             allow_multicast,
         })
+    }
+
+    /// A leased pool of this many clients, which have none yet, over IPv6 or IPv4; the first has this MAC.
+    pub fn leased(v6: bool, clients: u32, order: Order, first_mac: [u8; 6]) -> Self {
+        // A host's address, which says the family and is never used.
+        let first = if v6 { Address(0x2001_0db8 << 96) } else { Address::v4(0x0a00_0000) };
+        let last_offset = u128::from(clients.saturating_sub(1));
+        Self {
+            first,
+            last_offset,
+            order,
+            part: Part::WHOLE,
+            part_last: last_offset,
+            leased: Some(Arc::default()),
+            first_mac: Some(first_mac),
+            source_ports: SourcePorts::default(),
+            tunnels: None,
+            access: Access::default(),
+            allow_multicast: false,
+        }
+    }
+
+    /// Whether it is a leased pool.
+    #[inline]
+    pub fn is_leased(&self) -> bool {
+        self.leased.is_some()
+    }
+
+    /// Its clients have these leased addresses from now on. What was before is given back; without a change, if it is no leased pool.
+    pub fn swap_leased(&mut self, leased: &mut Arc<LeasedAddresses>) {
+        if let Some(own) = &mut self.leased {
+            core::mem::swap(own, leased);
+        }
+    }
+
+    /// The lease of the client at an offset, if it has one; none as well of a range.
+    #[inline]
+    pub fn leased_address(&self, offset: u128) -> Option<LeasedAddress> {
+        self.leased.as_ref()?.of(self.place_of_own(offset))
+    }
+
+    /// The place of an own offset among the engine's own.
+    #[inline]
+    fn place_of_own(&self, offset: u128) -> u32 {
+        let Part { index, of } = self.part;
+        let beyond = (offset as u64).wrapping_sub(index.into());
+        if of == 1 { beyond as u32 } else { (beyond / u64::from(of)) as u32 }
+    }
+
+    /// The own offset of the client that has a leased address.
+    #[inline(never)]
+    fn holder(&self, leased: &LeasedAddresses, address: Address) -> Option<u128> {
+        let Part { index, of } = self.part;
+        Some(u128::from(leased.find(address)?) * u128::from(of) + u128::from(index))
+    }
+
+    /// The first and the last address that it may have.
+    pub fn span(&self) -> (Address, Address) {
+        match (&self.leased, self.is_v6()) {
+            (None, _) => (self.first, self.address(self.last_offset)),
+            (Some(_), false) => (Address::v4(0), Address::v4(u32::MAX)),
+            (Some(_), true) => (Address(0), Address(u128::MAX)),
+        }
     }
 
     /// Whether any of its addresses is multicast.
@@ -164,16 +241,29 @@ impl Pool {
         self.first.is_v6()
     }
 
-    /// The address at an offset, which is not beyond the last.
+    /// The address of the client at an offset now; none: nothing is leased to it.
+    #[inline]
+    pub fn client_address(&self, offset: u128) -> Option<Address> {
+        if self.is_leased() {
+            self.leased_address(offset).map(|lease| lease.address)
+        } else {
+            Some(self.address(offset))
+        }
+    }
+
+    /// The address at an offset of a range, which is not beyond the last.
     #[inline]
     pub fn address(&self, offset: u128) -> Address {
         debug_assert!(offset <= self.last_offset, "beyond the pool's end");
         Address(self.first.0 + offset)
     }
 
-    /// An address's offset, if it is in the pool.
+    /// An address's offset, if it is in the pool; in a leased one, if it is an own client's now.
     #[inline]
     pub fn contains(&self, address: Address) -> Option<u128> {
+        if let Some(leased) = &self.leased {
+            return self.holder(leased, address);
+        }
         address.0.checked_sub(self.first.0).filter(|offset| *offset <= self.last_offset)
     }
 
@@ -189,9 +279,10 @@ impl Pool {
         self.tunnels.is_some() || self.access.tags.is_some() || self.access.gateway.is_some()
     }
 
-    /// Whether both pools have a common address.
+    /// Whether both pools have a common address. Of leased ones that is not known: MACs keep them apart.
     pub fn overlaps(&self, other: &Self) -> bool {
-        self.contains(other.first).is_some() || other.contains(self.first).is_some()
+        let ranges = !self.is_leased() && !other.is_leased();
+        ranges && (self.contains(other.first).is_some() || other.contains(self.first).is_some())
     }
 
     /// The position in the round of the n-th own one, and which round it is.
@@ -233,6 +324,13 @@ impl Pool {
             Order::Random { seed } => shuffled(position.into(), self.part_last, mix(seed ^ u64::from(index))),
         };
         u128::from(index) + own * u128::from(of)
+    }
+
+    /// Whether the own client that has an address has a MAC; none if there is none, or its MAC is the port's.
+    #[inline]
+    pub fn is_mac_of(&self, mac: [u8; 6], address: Address) -> Option<bool> {
+        let offset = self.contains(address).filter(|offset| self.part.has(*offset))?;
+        self.mac(offset).map(|own| own == mac)
     }
 
     /// Whether a client has a MAC.
@@ -426,6 +524,32 @@ mod tests {
         assert_eq!(has.map(|mac| pool.has_mac(mac)), [true, true, false, false]);
         pool.first_mac = Some([0xff; 6]);
         assert_eq!(pool.mac(1), Some([0; 6]));
+    }
+
+    #[test]
+    fn a_leased_pool_has_what_the_engines_own_clients_have_now() {
+        let v4 = |n: u32| Address::v4(n);
+        let whole = Pool::leased(false, 10, Order::Sequential, [2, 0, 0, 0, 0, 0xfe]);
+        // Clients 1, 4 and 7.
+        let mut part = whole.part_of(Part { index: 1, of: 3 });
+        assert_eq!((0..3).map(|n| part.own_at(n)).collect::<Vec<_>>(), [1, 4, 7]);
+        assert_eq!((part.contains(v4(5)), part.client_address(4), part.owns(v4(0x0a00_0000))), (None, None, false));
+        let has = |client, n| (client, LeasedAddress { address: v4(n), gateway: [4; 6] });
+        let mut given = Arc::new(LeasedAddresses::new(3, [has(1, 5), has(2, 0xe000_0001)]));
+        part.swap_leased(&mut given);
+        assert_eq!(given.count(), 0, "what was before");
+        assert_eq!(
+            (part.contains(v4(5)), part.contains(v4(0xe000_0001)), part.contains(v4(6))),
+            (Some(4), Some(7), None)
+        );
+        assert_eq!((part.client_address(4), part.client_address(1), part.owns(v4(5))), (Some(v4(5)), None, true));
+        let is_mac_of = |last: u8, n| part.is_mac_of([2, 0, 0, 0, 1, last], v4(n));
+        assert_eq!((is_mac_of(2, 5), is_mac_of(3, 5), is_mac_of(2, 6)), (Some(true), Some(false), None));
+        assert!(!part.overlaps(&part) && !part.has_groups() && !part.is_of_groups());
+        assert_eq!(
+            (whole.span(), Pool::leased(true, 1, Order::Sequential, [2; 6]).is_v6()),
+            ((v4(0), v4(u32::MAX)), true)
+        );
     }
 
     proptest! {

@@ -33,13 +33,15 @@ pub enum End {
     IdleTimeout,
     /// Our program ended it before it was established.
     Abandoned,
+    /// The client lost its leased address.
+    ClientLost,
     /// The flow was still open when the run's drain was over.
     Aborted,
 }
 
 impl End {
     /// All, in order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Closed,
         Self::PeerReset,
         Self::Reset,
@@ -50,6 +52,7 @@ impl End {
         Self::HalfClosedTimeout,
         Self::IdleTimeout,
         Self::Abandoned,
+        Self::ClientLost,
         Self::Aborted,
     ];
 
@@ -66,6 +69,7 @@ impl End {
             Self::HalfClosedTimeout => "half_closed_timeout",
             Self::IdleTimeout => "idle_timeout",
             Self::Abandoned => "abandoned",
+            Self::ClientLost => "client_lost",
             Self::Aborted => "aborted",
         }
     }
@@ -187,7 +191,8 @@ const RECEIVED_BYTES: usize = 1;
 
 /// Other reasons why a flow has ended, if it was counted while the stack worked for it: in the order in which they are
 /// looked for.
-const CAUSES: [(Count, End); 6] = [
+const CAUSES: [(Count, End); 7] = [
+    (Count::FlowsClientLost, End::ClientLost),
     (Count::ResetsReceived, End::PeerReset),
     (Count::ResetsSent, End::Reset),
     (Count::TimeoutDrops, End::RetransmissionTimeout),

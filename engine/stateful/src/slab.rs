@@ -13,8 +13,10 @@ pub trait Slotted {
     type Index: SlotIndex;
 }
 
-/// Index of a slot, made by `slot_index`.
-pub trait SlotIndex: Copy {
+/// Index of a slot; `slot_index` makes those of this crate.
+pub trait SlotIndex: Copy + PartialEq {
+    /// No slot.
+    const NONE: Self;
     /// The slot with a number.
     fn new(number: u32) -> Self;
     /// Its position in a list by slot.
@@ -47,6 +49,8 @@ macro_rules! slot_index {
         }
 
         impl $crate::slab::SlotIndex for $name {
+            const NONE: Self = Self::NONE;
+
             #[inline(always)]
             fn new(number: u32) -> Self {
                 Self::new(number)

@@ -2,7 +2,9 @@
 //! A worker's flows: what arrives finds its flow, time finds those that wait for it, and those that have something to send
 //! take turns to send.
 mod addresses;
+mod hash_keys;
 mod key;
+mod leased;
 mod opens;
 mod port;
 mod programs;
@@ -21,6 +23,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use addresses::Upper;
 use key::{KIND, Key, both, both_ports, kind};
+use leased::LeasedClient;
 use opens::Opens;
 pub use opens::Request;
 pub use port::{MovedRouter, Neighbours, NextHops, PortLink};
@@ -34,7 +37,7 @@ use spate_stats::Times;
 pub use tuple::Tuple;
 
 use crate::{
-    Address, Program, Protocol, Scenario,
+    Address, Pool, Program, Protocol, Scenario,
     application::reader::Readers,
     counters::{Count, Counters},
     flow::{Flow, FlowIndex, State, flags},
@@ -113,8 +116,10 @@ const _: () = assert!(size_of::<Side>().is_power_of_two());
 #[derive(Debug)]
 pub struct Stack {
     scenario: Arc<Scenario>,
+    /// The scenario's pools, with the leased addresses that there are now.
+    pools: Box<[Pool]>,
     flows: Slab<Flow>,
-    table: Table,
+    table: Table<FlowIndex>,
     wheel: Wheel,
     time_waits: TimeWaits,
     recoveries: Slab<Recovery>,
@@ -131,14 +136,16 @@ pub struct Stack {
     readers: Option<Readers>,
     /// Which flow opened which, if any program opens connections.
     opens: Option<Box<Opens>>,
-    /// Programs have variables, replies, readers or opened connections beside flows.
+    /// Clients of flows, by flow, if any client has a leased address.
+    leased: Box<[LeasedClient]>,
+    /// Programs have variables, replies, readers or opened connections beside flows, or clients have leased addresses.
     has_beside: bool,
     /// A server of TCP is known by the first bytes it gets.
     first_bytes_choose: bool,
     /// More is done with a segment than TCP does: first bytes choose, readers look through it, or its flow is recorded.
     looks_into: bool,
     ports: Vec<Port>,
-    /// The next hops of flows from this slot on are to be looked up again; beyond the last: of none.
+    /// The next hops and leased addresses of flows from this slot on are to be looked up again; beyond the last: of none.
     redirected: usize,
     /// Other workers have flows of the same clients.
     shared: bool,
@@ -219,6 +226,7 @@ impl Stack {
         });
         let (replies, opens) = (replies::slots(&scenario, count), Opens::new(&scenario, count));
         let readers = Readers::new(&scenario, count);
+        let leased = leased::slots(&scenario, count);
         let port = |(port, link): (usize, &PortLink)| Port {
             link: *link,
             station: if found.has_own_macs(&scenario.pools, port) { Station::NONE } else { Station::of(link.mac) },
@@ -238,9 +246,15 @@ impl Stack {
             uppers: vec![[Upper::NOTHING; 2]; if v6 { count } else { 0 }].into(),
             variables: vec![0; count * variables_each].into(),
             variables_each,
-            has_beside: variables_each > 0 || replies.is_some() || readers.is_some() || opens.is_some(),
+            has_beside: variables_each > 0
+                || replies.is_some()
+                || readers.is_some()
+                || opens.is_some()
+                || !leased.is_empty(),
             replies,
             opens,
+            leased,
+            pools: scenario.pools.clone().into(),
             first_bytes_choose,
             looks_into: first_bytes_choose || readers.is_some(),
             readers,
@@ -283,19 +297,23 @@ impl Stack {
         self.redirected = 0;
     }
 
-    /// Whether the next hops of open flows are to be looked up again.
+    /// Whether the next hops, or the leased addresses, of open flows are to be looked up again.
     #[inline]
     pub fn redirects(&self) -> bool {
         self.redirected < self.flows.capacity()
     }
 
-    /// Looks the next hops of some open flows up again.
+    /// Looks the next hops, and the leased addresses, of some open flows up again.
     #[cold]
     pub fn redirect(&mut self) {
         let end = self.flows.capacity().min(self.redirected + REDIRECTED);
         for index in (self.redirected as u32..end as u32).map(FlowIndex::new) {
             let flow = &self.flows[index];
             if flow.any(flags::OPEN) || flow.state != State::Closed {
+                if let Some(client) = self.leased_client(index) {
+                    self.follow_leased_address(index, client);
+                    continue;
+                }
                 let (port, remote) = (&self.ports[self.side(index).port], self.tuple_of(index).remote);
                 self.flows[index].remote_mac = port.again_towards(remote, flow.remote_mac, flow.has(flags::CLIENT));
             }
@@ -314,7 +332,7 @@ impl Stack {
         let v6 = scenario.pools.iter().any(crate::Pool::is_v6);
         let uppers = if v6 { size_of::<[Upper; 2]>() } else { 0 };
         Slab::<Flow>::bytes(count)
-            + Table::bytes(count, spare(count, v6))
+            + Table::<FlowIndex>::bytes(count, spare(count, v6))
             + Wheel::BYTES
             + TimeWaits::bytes(count)
             + Slab::<Recovery>::bytes(slots(count))
@@ -323,6 +341,7 @@ impl Stack {
             + scenario.templates.iter().map(times).sum::<usize>()
             + Readers::bytes(scenario, count)
             + Opens::bytes(scenario, count)
+            + leased::bytes(scenario, count)
             + replies::bytes(scenario, count)
     }
 
@@ -377,13 +396,17 @@ impl Stack {
         if self.find(tuple, udp, hash).is_some() {
             return Err(NotOpened::InUse);
         }
-        let mac = self.ports[port].towards(tuple.remote);
+        let leased = if self.leased.is_empty() { None } else { self.find_leased(template, tuple) };
+        let mac = leased.map_or_else(|| self.ports[port].towards(tuple.remote), |(_, mac)| mac);
         let added =
             if self.has_room(template) { self.add(template, true, number, (tuple, udp, hash), mac) } else { None };
         let Some(index) = added else {
             self.sides[SideIndex::of(template, true).position()].counters.one(Count::FlowsExhausted);
             return Err(NotOpened::Exhausted);
         };
+        if let Some((client, _)) = leased {
+            self.leased[index.position()] = client;
+        }
         let isn = if udp { 0 } else { self.initial_sequence(tuple) };
         self.note_before(index);
         let (flow, mut cx, _) = self.parts(index);
@@ -509,6 +532,9 @@ impl Stack {
         }
         if let Some(opens) = &mut self.opens {
             opens.begin(index);
+        }
+        if let Some(client) = self.leased.get_mut(index.position()) {
+            *client = LeasedClient::NONE;
         }
         if let Some(replies) = &mut self.replies {
             replies[index.position()] = Unanswered::NONE;

@@ -4,28 +4,30 @@
 //! leaving a mark, so a table never has to be rebuilt, however many flows come and go.
 use spate_arch::fetch;
 
-use crate::flow::FlowIndex;
+use crate::slab::SlotIndex;
 
 /// From hashes to indices. The fewer of its cells are taken the sooner a search ends.
 #[derive(Debug)]
-pub struct Table {
-    cells: Box<[Cell]>,
+pub struct Table<I> {
+    cells: Box<[Cell<I>]>,
     len: usize,
     most: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Cell {
+struct Cell<I> {
     hash: u32,
-    index: FlowIndex,
+    index: I,
 }
 
-const EMPTY: Cell = Cell { hash: 0, index: FlowIndex::NONE };
+impl<I: SlotIndex> Cell<I> {
+    const EMPTY: Self = Self { hash: 0, index: I::NONE };
+}
 
-impl Table {
+impl<I: SlotIndex> Table<I> {
     /// For up to `flows` flows, with `spare` spare cells.
     pub fn new(flows: usize, spare: usize) -> Self {
-        Self { cells: vec![EMPTY; Self::cells(flows, spare)].into(), len: 0, most: flows }
+        Self { cells: vec![Cell::EMPTY; Self::cells(flows, spare)].into(), len: 0, most: flows }
     }
 
     /// Number of cells: at least one more than flows, as a search ends at an empty one.
@@ -35,7 +37,7 @@ impl Table {
 
     /// Bytes of such a table.
     pub const fn bytes(flows: usize, spare: usize) -> usize {
-        Self::cells(flows, spare) * size_of::<Cell>()
+        Self::cells(flows, spare) * size_of::<Cell<I>>()
     }
 
     /// Number of entries.
@@ -69,11 +71,11 @@ impl Table {
 
     /// The flow with this hash that `is` says it is.
     #[inline(always)]
-    pub fn find(&self, hash: u32, mut is: impl FnMut(FlowIndex) -> bool) -> Option<FlowIndex> {
+    pub fn find(&self, hash: u32, mut is: impl FnMut(I) -> bool) -> Option<I> {
         let mut at = self.home(hash);
         loop {
             let cell = self.cells[at];
-            if cell.index == FlowIndex::NONE {
+            if cell.index == I::NONE {
                 return None;
             }
             if cell.hash == hash && is(cell.index) {
@@ -83,11 +85,11 @@ impl Table {
         }
     }
 
-    /// The first flow with this hash, most often the one, or `FlowIndex::NONE`.
+    /// The first flow with this hash, most often the one, or `NONE`.
     #[inline]
-    pub fn first(&self, hash: u32) -> FlowIndex {
+    pub fn first(&self, hash: u32) -> I {
         let mut at = self.home(hash);
-        while self.cells[at].hash != hash && self.cells[at].index != FlowIndex::NONE {
+        while self.cells[at].hash != hash && self.cells[at].index != I::NONE {
             at = self.after(at);
         }
         self.cells[at].index
@@ -108,10 +110,10 @@ impl Table {
     /// # Panics
     /// If it holds as many as it was made for.
     #[inline]
-    pub fn insert(&mut self, hash: u32, index: FlowIndex) {
+    pub fn insert(&mut self, hash: u32, index: I) {
         assert!(self.len < self.most, "more flows than the table was made for");
         let mut at = self.home(hash);
-        while self.cells[at].index != FlowIndex::NONE {
+        while self.cells[at].index != I::NONE {
             at = self.after(at);
         }
         self.cells[at] = Cell { hash, index };
@@ -120,10 +122,10 @@ impl Table {
 
     /// Removes a flow. False if it is not there.
     #[inline]
-    pub fn remove(&mut self, hash: u32, index: FlowIndex) -> bool {
+    pub fn remove(&mut self, hash: u32, index: I) -> bool {
         let mut hole = self.home(hash);
         while self.cells[hole].index != index {
-            if self.cells[hole].index == FlowIndex::NONE {
+            if self.cells[hole].index == I::NONE {
                 return false;
             }
             hole = self.after(hole);
@@ -133,7 +135,7 @@ impl Table {
         loop {
             at = self.after(at);
             let cell = self.cells[at];
-            if cell.index == FlowIndex::NONE {
+            if cell.index == I::NONE {
                 break;
             }
             // The entry may move into the hole if that is not before the start of its search.
@@ -142,7 +144,7 @@ impl Table {
                 hole = at;
             }
         }
-        self.cells[hole] = EMPTY;
+        self.cells[hole] = Cell::EMPTY;
         true
     }
 }
@@ -150,6 +152,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::FlowIndex;
     use proptest::prelude::*;
     use std::collections::HashMap;
 

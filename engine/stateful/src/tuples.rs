@@ -22,15 +22,22 @@
 //!
 //! Connections that programs open come from a given client. For those a template has a mix more, with ports of its own of each client;
 //! how far they are taken is noted in such a table, and distributed by number, worker w of W takes every W-th of them.
+use std::sync::Arc;
+
 use num_integer::gcd;
 
 use crate::{
     Address, FieldPath,
+    counters::Count,
+    leased::LeasedAddresses,
     pool::{Part, Pool, WeightedPool},
 };
 
 /// Number of other tuples of the same client, at most, that follow a refused one.
 pub const TRIES: u32 = 64;
+
+/// Clients without a leased address that are passed over for a flow, at most.
+const MAX_UNLEASED: u32 = 64;
 
 /// Most turns in a round of a mix.
 const MAX_TURNS: u64 = 1 << 16;
@@ -109,6 +116,8 @@ pub struct Tuples {
     here: Share,
     sharding: Sharding,
     exhausted: u64,
+    /// The last tuple was not found because no client had an address.
+    lacks_client: bool,
 }
 
 /// Why tuples cannot be made.
@@ -352,7 +361,17 @@ impl Tuples {
             })?);
         }
         let servers = server_mixes.into_iter().map(|mix| Mix::new(mix, share.worker, share.workers)).collect();
-        Ok(Self { pools: pools.to_vec(), clients, servers, templates: indices, opened, here, sharding, exhausted: 0 })
+        Ok(Self {
+            pools: pools.to_vec(),
+            clients,
+            servers,
+            templates: indices,
+            opened,
+            here,
+            sharding,
+            exhausted: 0,
+            lacks_client: false,
+        })
     }
 
     /// The next tuple of a client for a flow of a template that a program opens; see `next`. None as well if the template has no such
@@ -372,7 +391,7 @@ impl Tuples {
     }
 
     /// The next tuple for a template. `owned` says whether replies to it come to this worker; it is called only if tuples are
-    /// distributed by hash. None if no such port is found: that is counted.
+    /// distributed by hash. None if no such port is found: that is counted; or no client that has an address.
     ///
     /// # Panics
     /// If the template has no clients here.
@@ -382,13 +401,24 @@ impl Tuples {
         let (server, n) = self.servers[servers].draw();
         let pool = &self.pools[self.servers[servers].pools[server].pool];
         let server = pool.address(pool.nth(n));
-        let clients = &mut self.clients[mix];
-        let (member, n) = clients.mix.draw();
-        let pool = &self.pools[clients.mix.pools[member].pool];
-        let (position, round) = pool.place(n);
-        let offset = pool.own_at(position);
-        let port = (round % u64::from(clients.ports[member].count)) as u32;
-        let tuple = Tuple { client: pool.address(offset), server, source_port: 0 };
+        let mut unleased = 0;
+        let (member, position, offset, round, client) = loop {
+            let clients = &mut self.clients[mix];
+            let (member, n) = clients.mix.draw();
+            let pool = &self.pools[clients.mix.pools[member].pool];
+            let (position, round) = pool.place(n);
+            let offset = pool.own_at(position);
+            if let Some(client) = pool.client_address(offset) {
+                break (member, position, offset, round, client);
+            }
+            unleased += 1;
+            if unleased == MAX_UNLEASED {
+                self.lacks_client = true;
+                return None;
+            }
+        };
+        let port = (round % u64::from(self.clients[mix].ports[member].count)) as u32;
+        let tuple = Tuple { client, server, source_port: 0 };
         let mut draw = Draw { tuple, mix, member, position, offset, port, tries: 0 };
         match self.sharding {
             Sharding::ByNumber => {
@@ -416,6 +446,17 @@ impl Tuples {
             }
             _ => self.look(draw, owned),
         }
+    }
+
+    /// Clients of a leased pool have these from now on. What was before is given back.
+    pub fn swap_leased(&mut self, pool: usize, leased: &mut Arc<LeasedAddresses>) {
+        self.pools[pool].swap_leased(leased);
+    }
+
+    /// As what a flow is counted for which `next` has just found no tuple.
+    #[cold]
+    pub(crate) fn not_found(&mut self) -> Count {
+        if core::mem::take(&mut self.lacks_client) { Count::FlowsWithoutClient } else { Count::PortsExhausted }
     }
 
     /// How often no tuple was found.

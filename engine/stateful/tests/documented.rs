@@ -57,6 +57,8 @@ fn so_much_memory_do_flows_take() {
     let mib = chunks.div_ceil(1 << 20);
     states(&format!("| if a program has `receiveUntil` | {until} more, and up to {mib} MiB for each worker |"));
     states(&format!("| if a template has `latency` | {} more |", with(&|s| s.templates[0].latency = true).0));
+    let leased = with(&|s| s.pools[0] = Pool::leased(false, 256, Order::Sequential, [2; 6])).0;
+    states(&format!("| if clients have [leased addresses](slow-path.md#emulated-clients) | {leased} more |"));
     states(&format!("| with `records` | {} more |", records::bytes(1)));
 
     let mib = bytes(&plain, FLOWS) >> 20;

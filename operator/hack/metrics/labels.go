@@ -36,6 +36,10 @@ var byName = []struct {
 	{"spate_receiver_packets", with(ofRun, "receiver", "port", "worker")},
 	{"spate_receiver_bytes", with(ofRun, "receiver", "port", "worker")},
 	{"spate_receiver_", with(ofRun, "receiver", "port")},
+	{"spate_clients_failed", with(ofRun, "clients", "port", "cause")},
+	{"spate_clients", with(ofRun, "clients", "port", "state")},
+	{"spate_client_events", with(ofRun, "clients", "port", "event")},
+	{"spate_client_", with(ofRun, "clients", "port")},
 	{"spate_template_program_counter", with(ofTemplate, "counter")},
 	{"spate_template_", ofTemplate},
 	{"spate_worker_flow_packets", with(ofRun, "worker", "steering")},
@@ -60,7 +64,9 @@ func labelsOf(name string) []string {
 
 // labels are all labels with their meaning.
 var labels = []struct{ name, meaning string }{
+	{"cause", "why emulated clients have failed, such as `NoOffer`"},
 	{"certificate", "`spate-ca`, the certificate of the authority, or the name of a generator's engines in theirs: `GENERATOR.NAMESPACE.engine.spate.dev`"},
+	{"clients", "group of emulated clients"},
 	{"code", "of a call to an engine: the gRPC code, such as `OK`; of a request to the API server: the HTTP status"},
 	{"container", "container of the target; `engine` for engines"},
 	{"controller", "controller of the operator"},
@@ -69,6 +75,7 @@ var labels = []struct{ name, meaning string }{
 	{"direction", "`sent` or `received`"},
 	{"dpdk_version", "version of DPDK"},
 	{"endpoint", "name of the port that is scraped"},
+	{"event", "of emulated clients: a message such as `dhcp4_discover`, or an event such as `leases_lost`"},
 	{"generator", "TrafficGenerator of the engine or the run"},
 	{"generator_namespace", "its namespace, of the operator's metrics of runs"},
 	{"goal", "goal of a search"},
@@ -103,7 +110,7 @@ var labels = []struct{ name, meaning string }{
 	{"search_namespace", "its namespace"},
 	{"session", "session of a routing protocol"},
 	{"side", "`lower` or `upper`"},
-	{"state", "`prepared`, `armed`, `warming_up`, `running`, `paused`, `draining`, `complete` or `stopped`"},
+	{"state", "of a run: `prepared`, `armed`, `warming_up`, `running`, `paused`, `draining`, `complete` or `stopped`; of emulated clients: `Idle`, `Discovering`, `Requesting`, `Rebinding`, `Renewing`, `Bound`, `Released` or `Failed`"},
 	{"steering", "how packets of flows came to their worker: `rss`, `placed`, `handed_off` or `handoff_lost`"},
 	{"stream", "stream, or group of streams that are counted as one"},
 	{"template", "entry of the profile with an application"},

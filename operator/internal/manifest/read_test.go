@@ -69,7 +69,7 @@ func TestManyDocumentsAreRead(t *testing.T) {
 
 // fieldsOfProfile are those of a run's description of a profile.
 const fieldsOfProfile = "drain, duration, generatorRef, generatorTolerance, ignoredSources, maxFlowsPerEngine, mix, paused, rampUp, rampUpStep, randomOrderSeed, rate, " +
-	"receive, records, reflect, setupTimeout, stages, thresholds, traffic, tunables, warmup, whenBusy, whenPodLost"
+	"receive, records, reflect, routing, setupTimeout, stages, thresholds, traffic, tunables, warmup, whenBusy, whenPodLost"
 
 // kindsThere is the remedy for a kind that there is not.
 const kindsThere = "; the kinds of spate.dev/v1alpha1 are ASTFTemplate, StatelessStream, TrafficCapture, TrafficGenerator, TrafficPing, TrafficProfile, TrafficRecordsReader, TrafficRun, TrafficSearch, TrafficStatsReader"

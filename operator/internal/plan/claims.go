@@ -11,6 +11,7 @@ import (
 
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan/marks"
+	"spate.dev/operator/internal/plan/routes"
 )
 
 // Claims are what engines refuse to a second run.
@@ -18,7 +19,9 @@ type Claims struct {
 	pools []claimedPool
 	// reflecting are the ports that reflect.
 	reflecting []string
-	marks      marks.Marks
+	// routes are those that ports advertise.
+	routes []*enginev1.RouteSet
+	marks  marks.Marks
 }
 
 // claimedPool is a range of addresses that templates use on a port.
@@ -29,7 +32,7 @@ type claimedPool struct {
 
 // ClaimsOf returns the claims of a plan.
 func ClaimsOf(p *enginev1.Plan) Claims {
-	return claims(p.GetStateful(), p.GetReflectors(), marks.Of(p))
+	return claims(p.GetStateful(), p.GetReflectors(), p.GetRoutes(), marks.Of(p))
 }
 
 // Claims returns those of a run to be. Marks that the profile leaves open will differ from those of all other runs.
@@ -40,11 +43,11 @@ func (r *Resolved) Claims() Claims {
 			set = set.With(mark.IPv6, mark.Number)
 		}
 	}
-	return claims(r.stateful, r.reflectors, set)
+	return claims(r.stateful, r.reflectors, r.routes, set)
 }
 
-func claims(stateful *enginev1.Stateful, reflectors []*enginev1.Reflector, taken marks.Marks) Claims {
-	c := Claims{marks: taken}
+func claims(stateful *enginev1.Stateful, reflectors []*enginev1.Reflector, advertised []*enginev1.RouteSet, taken marks.Marks) Claims {
+	c := Claims{marks: taken, routes: advertised}
 	for _, t := range stateful.GetTemplates() {
 		c.claim(t.ClientPort, t.Clients, stateful.Pools)
 		c.claim(t.ServerPort, t.Servers, stateful.Pools)
@@ -78,6 +81,13 @@ func (c Claims) Conflict(other Claims) string {
 		for _, b := range other.pools {
 			if a.port == b.port && a.first.BitLen() == b.first.BitLen() && !a.last.Less(b.first) && !b.last.Less(a.first) {
 				return fmt.Sprintf("port %s would have addresses from %s to %s for both", a.port, latest(a.first, b.first), earliest(a.last, b.last))
+			}
+		}
+	}
+	for _, a := range c.routes {
+		for _, b := range other.routes {
+			if prefix := routes.Common(a, b); prefix != "" {
+				return fmt.Sprintf("port %s would advertise %s for both", a.Port, prefix)
 			}
 		}
 	}

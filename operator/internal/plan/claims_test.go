@@ -24,6 +24,9 @@ func TestWhatTwoRunsCannotBothHave(t *testing.T) {
 	identification := &enginev1.Mark{Field: &enginev1.Mark_Ipv4Identification{Ipv4Identification: 7}}
 	label := &enginev1.Mark{Field: &enginev1.Mark_Ipv6FlowLabel{Ipv6FlowLabel: 7}}
 	reflecting := &enginev1.Plan{Reflectors: []*enginev1.Reflector{{Port: "west"}}}
+	advertising := func(port, first string) *enginev1.Plan {
+		return &enginev1.Plan{Routes: []*enginev1.RouteSet{{Name: "a", Port: port, Prefixes: &enginev1.Prefixes{Range: &enginev1.PrefixRange{First: first, Count: 10}}}}}
+	}
 	for name, c := range map[string]struct {
 		a, b *enginev1.Plan
 		want string
@@ -38,6 +41,8 @@ func TestWhatTwoRunsCannotBothHave(t *testing.T) {
 		"a reflector, clients":  {reflecting, templates("west", "", "16.0.0.1", "16.0.0.9"), "port west would reflect for one"},
 		"the same mark":         {marked(identification), marked(identification), "the mark 7"},
 		"marks of other fields": {marked(identification), marked(label), ""},
+		"the same routes":       {advertising("east", "20.0.0.0/24"), advertising("east", "20.0.9.0/24"), "port east would advertise 20.0.9.0/24 for both"},
+		"other routes":          {advertising("east", "20.0.0.0/24"), advertising("east", "20.0.10.0/24"), ""},
 	} {
 		a, b := ClaimsOf(c.a), ClaimsOf(c.b)
 		for _, got := range []string{a.Conflict(b), b.Conflict(a)} {

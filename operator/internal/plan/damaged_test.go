@@ -39,6 +39,11 @@ func TestDamagedObjectsArePlannedOrRefused(t *testing.T) {
 	t.Run("profile", func(t *testing.T) {
 		damage(t, refused.Profile, func(p *spatev1.TrafficProfile) bool { return planned(t, in(p)) })
 		damage(t, refused.Answering, func(p *spatev1.TrafficProfile) bool { return planned(t, in(p)) })
+		damage(t, refused.Advertising, func(p *spatev1.TrafficProfile) bool {
+			with := in(p)
+			with.Generator = read[spatev1.TrafficGenerator](t, refused.Router)
+			return planned(t, with)
+		})
 	})
 	t.Run("run", func(t *testing.T) {
 		damage(t, refused.Run, func(r *spatev1.TrafficRun) bool { return planned(t, in(Effective(r, good))) })

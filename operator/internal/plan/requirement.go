@@ -20,7 +20,9 @@ func CheckRequirements(tests *spatev1.SearchTests, at *field.Path) problem.Probl
 // CheckRequirements also reports expressions that read what trials of the profile do not have: streams and templates that are not in it, or times
 // that it does not measure.
 func (r *Resolved) CheckRequirements(tests *spatev1.SearchTests, at *field.Path) problem.Problems {
-	problems := requirements(tests, at, func(t *verdict.Threshold) error { return t.Check(r.subjects) })
+	subjects := r.subjects
+	subjects.Sessions = nil // they are not measured of trials
+	problems := requirements(tests, at, func(t *verdict.Threshold) error { return t.Check(subjects) })
 	if tests == nil {
 		return problems
 	}

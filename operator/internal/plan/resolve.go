@@ -30,6 +30,7 @@ import (
 	"spate.dev/operator/internal/plan/ports"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
+	"spate.dev/operator/internal/plan/routes"
 	"spate.dev/operator/internal/plan/stateful"
 	"spate.dev/operator/internal/plan/stream"
 	"spate.dev/operator/internal/plan/tags"
@@ -92,6 +93,9 @@ type Resolved struct {
 	stateful   *enginev1.Stateful
 	reflectors []*enginev1.Reflector
 	receivers  []*enginev1.Receiver
+	// routes are advertised for the run; ready is when they count as sent, nil for the engine's default.
+	routes []*enginev1.RouteSet
+	ready  *enginev1.RoutesReady
 }
 
 var spec = field.NewPath("spec")
@@ -179,6 +183,9 @@ func Resolve(in Input) (*Resolved, problem.Problems) {
 	check.thresholds(in, resolved.subjects, len(incomplete) == 0 && complete(whole))
 	resolved.answering(in.Profile, generator, &problems)
 	check.checkRecords(in.Profile, generator)
+	if !resolved.advertising(in.Profile, generator, &size, &problems) {
+		return nil, problems
+	}
 	for _, ref := range named.Secrets {
 		resolved.Secrets, resolved.secretBytes = append(resolved.Secrets, ref), append(resolved.secretBytes, in.Data[ref])
 	}
@@ -260,7 +267,11 @@ func timing(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator
 	if generator != nil {
 		lease = read(generator.Spec.Lease, spec.Child("generator", "lease"))
 	}
-	read(profile.Spec.SetupTimeout, spec.Child("setupTimeout"))
+	setup := profile.Spec.SetupTimeout
+	read(setup, spec.Child("setupTimeout"))
+	if limit, err := setup.Parse(); setup != "" && err == nil && limit == 0 {
+		problems.Add(spatev1.ReasonInvalidSpec, spec.Child("setupTimeout"), "must be greater than zero; leave it out for 60s")
+	}
 	timing := &enginev1.Timing{
 		WarmupNs:   uint64(read(profile.Spec.Warmup, spec.Child("warmup"))),
 		DurationNs: uint64(read(profile.Spec.Duration, spec.Child("duration"))),
@@ -710,6 +721,19 @@ func (r *Resolved) answering(profile *spatev1.TrafficProfile, generator *spatev1
 		known(receive.Port, spec.Child("receive").Index(i).Child("port"))
 		r.receivers = append(r.receivers, &enginev1.Receiver{Name: string(receive.Name), Port: string(receive.Port)})
 	}
+}
+
+// advertising makes the routes of the run; false if the plan has too many bytes with them.
+func (r *Resolved) advertising(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, size *weight, problems *problem.Problems) bool {
+	at := spec.Child("routing")
+	sets, ready, found := routes.Resolve(profile.Spec.Routing, generator, at)
+	*problems = append(*problems, found...)
+	r.routes, r.ready = sets, ready
+	bytes := 0
+	for _, set := range sets {
+		bytes += proto.Size(set)
+	}
+	return size.add(int64(bytes), at.Child("advertise"), problems)
 }
 
 // definitions returns the current streams and templates that a profile refers to, each once.

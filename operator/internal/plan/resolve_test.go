@@ -285,6 +285,7 @@ func TestResolveTellsWhatIsWrong(t *testing.T) {
 		"wrong entry rate":    {change(func(p *spatev1.TrafficProfile) { p.Spec.Traffic[0].Stream.Rate = "2x" }), generator(), "InvalidSpec", `spec.traffic[0].stream.rate: "2x": must be a rate`},
 		"wrong profile rate":  {change(func(p *spatev1.TrafficProfile) { p.Spec.Rate = "2x/port" }), generator(), "InvalidSpec", `spec.rate: "2x/port": must be a factor`},
 		"wrong duration":      {change(func(p *spatev1.TrafficProfile) { p.Spec.Duration = "soon" }), generator(), "InvalidSpec", `spec.duration: "soon" must be a duration`},
+		"no time to set up":   {change(func(p *spatev1.TrafficProfile) { p.Spec.SetupTimeout = "0s" }), generator(), "InvalidSpec", "spec.setupTimeout: must be greater than zero; leave it out for 60s"},
 		"too great a rate":    {change(func(p *spatev1.TrafficProfile) { p.Spec.Rate = "99999999999999999999x" }), generator(), "InvalidSpec", "spec.traffic[0]: its rate: "},
 		"two modes": {one(streamOf("1pps", 64, func(s *spatev1.StatelessStreamSpec) {
 			s.Transmit.Burst = &spatev1.BurstTransmit{Packets: 5, Rate: "1pps"}

@@ -80,7 +80,7 @@ func neighborsOf(routing *spatev1.PortRouting) (all []spatev1.IPAddress) {
 // router checks the sessions of a port.
 func (p checker) router(spec *spatev1.TrafficGeneratorSpec, port *spatev1.GeneratorPort, at *field.Path) {
 	routing := port.Routing
-	r := routerCheck{checker: p, port: port, names: map[spatev1.SessionName]bool{}}
+	r := routerCheck{checker: p, port: port, names: map[spatev1.SessionName]bool{}, all: spec.Ports}
 	if spec.Limits != nil {
 		r.allowed = spec.Limits.AllowedDestinations
 	}
@@ -130,6 +130,7 @@ func (p checker) router(spec *spatev1.TrafficGeneratorSpec, port *spatev1.Genera
 type routerCheck struct {
 	checker
 	port    *spatev1.GeneratorPort
+	all     []spatev1.GeneratorPort
 	names   map[spatev1.SessionName]bool
 	allowed []spatev1.CIDR
 }
@@ -238,6 +239,10 @@ func (r routerCheck) neighbor(text spatev1.IPAddress, at *field.Path, multihop b
 		}
 		onLink = onLink || prefix.Contains(address)
 	}
+	if other := r.otherPortWith(address); other != "" {
+		r.Add(spatev1.ReasonInvalidSpec, at, "%s is the address of port %s: within the pod the session would not leave by the port; set the neighbor's", text, other)
+		return
+	}
 	gateway := r.port.Gateway != ""
 	if address.Is6() {
 		gateway = r.port.Gateway6 != ""
@@ -258,6 +263,21 @@ func (r routerCheck) neighbor(text spatev1.IPAddress, at *field.Path, multihop b
 	if r.allowed != nil && !slices.ContainsFunc(r.allowed, inside) {
 		r.Add(spatev1.ReasonLimitExceeded, at, "%s is in none of spec.limits.allowedDestinations; add its prefix there, or choose another neighbor", text)
 	}
+}
+
+// otherPortWith returns the other port with routing that has an address.
+func (r routerCheck) otherPortWith(address netip.Addr) spatev1.PortName {
+	for i := range r.all {
+		other := &r.all[i]
+		has := func(text spatev1.InterfaceAddress) bool {
+			prefix, err := netip.ParsePrefix(string(text))
+			return err == nil && prefix.Addr() == address
+		}
+		if other.Name != r.port.Name && other.Routing != nil && slices.ContainsFunc(other.Addresses, has) {
+			return other.Name
+		}
+	}
+	return ""
 }
 
 // timers checks those of BFD.

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -127,5 +128,61 @@ func TestEachPodHasTheSessionsWithARouterIDOfItsOwn(t *testing.T) {
 	}
 	if rip := got.Rip[0]; rip.Family != enginev1.AddressFamily_ADDRESS_FAMILY_IPV6 || rip.UpdateS != 30 || rip.TimeoutS != 180 {
 		t.Errorf("got %v", rip)
+	}
+}
+
+// advertising is a profile on a router, with routes and a threshold on one of its sessions.
+func advertising(expression string) Input {
+	p := profile(entryOf("probe", "east", "west", streamOf("1kpps", 64)))
+	p.Spec.Routing = &spatev1.RunRouting{
+		Advertise: []spatev1.RouteSet{{Name: "customers", Port: "east", Sessions: []spatev1.SessionName{"dut"}, Prefixes: spatev1.RoutePrefixes{Range: &spatev1.PrefixRange{First: "20.0.0.0/24", Count: 1000}}}},
+		Ready:     &spatev1.RoutesReady{Quiet: "2s"},
+	}
+	p.Spec.Thresholds = []spatev1.Threshold{{Name: "t", Expression: expression}}
+	g := generator(func(g *spatev1.TrafficGenerator) {
+		routed := router()
+		g.Spec.Ports[0].Addresses, g.Spec.Ports[0].Gateway, g.Spec.Ports[0].Routing = routed.Addresses, routed.Gateway, routed.Routing
+	})
+	return Input{Profile: p, Generator: g}
+}
+
+func TestRoutesAreInThePlanAndTheirSessionsInTheResult(t *testing.T) {
+	resolved := mustResolve(t, advertising(`result.routing.sessions["east/dut"].sent == 1000`))
+	plan := resolved.Plan(Identity{RunID: "r"})
+	if len(plan.Routes) != 1 || plan.Routes[0].Name != "customers" || !plan.Routes[0].Advertised || plan.Routes[0].Prefixes.Range.Step != 1 || plan.RoutesReady.QuietNs != 2e9 {
+		t.Errorf("got %v, %v", plan.Routes, plan.RoutesReady)
+	}
+	for expression, want := range map[string]string{
+		`result.routing.sessions["east/core"].up`:                    "no such key: east/core: sessions are those that advertise a set of spec.routing, as PORT/SESSION: east/dut",
+		`result.routing.sessions["east/dut"].withdrawn == 0`:         "undefined field 'withdrawn'",
+		`result.routing.sessions["east/dut"].flaps < duration("1s")`: "no matching overload",
+	} {
+		_, problems := Resolve(advertising(expression))
+		if got := problems.Message(); len(problems) != 1 || !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", expression, got, want)
+		}
+	}
+	staged := advertising("result.lost == 0")
+	staged.Profile.Spec.Duration = ""
+	staged.Profile.Spec.Stages = []spatev1.Stage{{Name: "one", Duration: "1s", Rate: "1kpps", Thresholds: []spatev1.Threshold{{Name: "t", Expression: `result.routing.sessions["east/dut"].up`}}}}
+	if _, problems := Resolve(staged); len(problems) != 1 || !strings.Contains(problems.Message(), "sessions are those that advertise a set of spec.routing, as PORT/SESSION: none") {
+		t.Errorf("a stage has no sessions: %s", problems.Message())
+	}
+}
+
+func TestListsOfPrefixesCountInTheSizeOfAPlan(t *testing.T) {
+	in := advertising("result.lost == 0")
+	before := Estimate(in.Profile, nil, nil)
+	var list []spatev1.RoutePrefix
+	for i := range 200 {
+		list = append(list, spatev1.RoutePrefix(fmt.Sprintf("20.0.%d.0/24", i)))
+	}
+	in.Profile.Spec.Routing.Advertise[0].Prefixes = spatev1.RoutePrefixes{List: list}
+	if more := Estimate(in.Profile, nil, nil) - before; more != 200*listedRouteBytes {
+		t.Errorf("%d bytes for 200 prefixes", more)
+	}
+	in.Bound = Bound{Bytes: 2000}
+	if _, problems := Resolve(in); !strings.HasPrefix(problems.Message(), "spec.routing.advertise: with it the plan has") {
+		t.Errorf("got %s", problems.Message())
 	}
 }

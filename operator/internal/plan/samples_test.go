@@ -109,7 +109,7 @@ func TestSamplesBecomePlans(t *testing.T) {
 		t.Error("there is no sample of a template")
 	}
 	streams := map[string]int{ // in each plan
-		"smoke": 1, "imix": 1, "syn-flood": 1, "rfc2544-sizes": 7, "vxlan": 100, "qinq": 1, "control-protocols": 9, "routing": 1, "ipv6": 2, "burst-chain": 2, "latency": 2,
+		"smoke": 1, "imix": 1, "syn-flood": 1, "rfc2544-sizes": 7, "vxlan": 100, "qinq": 1, "control-protocols": 9, "routing": 1, "routing-b": 0, "ipv6": 2, "burst-chain": 2, "latency": 2,
 		"reflector": 1, "receive-only": 0, "replay": 1, "replay-chain": 2, "replay-directions": 2, "many-streams": 20000, "selected-streams": 3,
 		"astf-http": 0, "astf-dns": 0, "astf-smtp": 0, "astf-file": 0, "astf-emix": 0, "astf-gre": 0, "astf-gtpu": 0, "astf-mpls": 0, "astf-page": 0, "astf-vlans": 0, "astf-vxlan": 0, "worker-groups": 0,
 		"router-imix": 1, "router-latency": 1, "router-syn-flood": 1, "router-http-100k": 0, "scheduled": 0, "forwarding": 1, "benchmark": 1, "stages": 1, "opening": 0, "holding": 0, "requesting": 0,

@@ -17,6 +17,7 @@ import (
 	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/origin"
 	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/routes"
 	"spate.dev/operator/internal/plan/stream"
 	"spate.dev/operator/internal/plan/tags"
 	"spate.dev/operator/internal/verdict"
@@ -55,6 +56,7 @@ func subjectsOf(p *spatev1.TrafficProfile, streams map[string]*spatev1.Stateless
 			}
 		}
 	}
+	subjects.Sessions = routes.Sessions(p.Spec.Routing)
 	for _, r := range p.Spec.Receive {
 		subjects.Receivers = append(subjects.Receivers, string(r.Name))
 	}
@@ -155,7 +157,7 @@ func sorted(names []string) []string {
 // and template exists; until then an expression only has to compile.
 func (p checker) thresholds(in Input, subjects verdict.Subjects, all bool) {
 	p.compiled(in, in.Profile.Spec.Thresholds, spec.Child("thresholds"), subjects, all)
-	subjects.Receivers = nil // they are measured over the whole run
+	subjects.Receivers, subjects.Sessions = nil, nil // they are measured over the whole run
 	for i, stage := range in.Profile.Spec.Stages {
 		at := spec.Child("stages").Index(i).Child("thresholds")
 		p.compiled(in, stage.Thresholds, at, subjects, all)

@@ -32,6 +32,8 @@ const (
 	// that is not encoded.
 	commandBytes = 100
 	listedBytes  = 8
+	// listedRouteBytes is approximately what a prefix of a list takes in a plan that is not encoded.
+	listedRouteBytes = 40
 	// ownMemory is what the operator takes beside plans.
 	ownMemory = 128 << 20
 	// memoryPerByte is the memory for a byte of a plan: twice in the operator, which reads and writes it, and twice in
@@ -82,6 +84,11 @@ func Estimate(profile *spatev1.TrafficProfile, streams map[string]*spatev1.State
 	total := int64(len(objects)) << 20
 	for _, template := range templates {
 		total += contentsBytes(application.Expand(&template.Spec).Source.Programs)
+	}
+	if routing := profile.Spec.Routing; routing != nil {
+		for i := range routing.Advertise {
+			total += streamBytes + listedRouteBytes*int64(len(routing.Advertise[i].Prefixes.List))
+		}
 	}
 	profile = expand(profile, streams).TrafficProfile
 	for i := range profile.Spec.Traffic {

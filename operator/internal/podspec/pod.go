@@ -372,6 +372,9 @@ func (t Template) resources() corev1.ResourceRequirements {
 	} else {
 		memory.Add(buffers)
 	}
+	if ports.HasRouting(s) {
+		memory.Add(routingFiles(s))
+	}
 	limits[corev1.ResourceMemory] = memory
 	for _, network := range ports.Networks(s, nil) {
 		name := t.Attachments.Resources[network.Interface]

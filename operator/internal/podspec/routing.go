@@ -32,8 +32,6 @@ const (
 	routingMilliCPU = 500
 	// sharedRoutingMilliCPU is its request where the engine shares CPUs, too.
 	sharedRoutingMilliCPU = 50
-	// routingMemory is that of the container by default: BIRD with a million routes of a neighbor takes 94 MB.
-	routingMemory = "128Mi"
 )
 
 // routers returns the arguments that make ports routers.
@@ -65,12 +63,17 @@ func (t Template) routingVolumes() []corev1.Volume {
 	if !ports.HasRouting(&t.Generator.Spec) {
 		return nil
 	}
-	limit := resource.MustParse("16Mi")
+	limit := routingFiles(&t.Generator.Spec)
 	passwords := &corev1.ProjectedVolumeSource{Sources: passwordSources(&t.Generator.Spec), DefaultMode: ptr.To[int32](0o400)}
 	return []corev1.Volume{
 		{Name: routingVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: &limit}}},
 		{Name: passwordsVolume, VolumeSource: corev1.VolumeSource{Projected: passwords}},
 	}
+}
+
+// routingFiles returns the size of the folder of BIRD's files. The engine writes them, so the memory is its own.
+func routingFiles(spec *spatev1.TrafficGeneratorSpec) resource.Quantity {
+	return *resource.NewQuantity(ports.RoutingFiles(spec), resource.BinarySI)
 }
 
 // passwordSources returns the Secrets with passwords, each once, with the keys that sessions name.
@@ -115,11 +118,7 @@ func (t Template) addRouting(pod *corev1.PodSpec) {
 	if !ports.HasRouting(s) {
 		return
 	}
-	memory := resource.MustParse(routingMemory)
-	if s.Routing != nil && s.Routing.Memory != "" {
-		memory = resource.MustParse(string(s.Routing.Memory)) // validated by the CRD
-	}
-	limits := corev1.ResourceList{corev1.ResourceMemory: memory}
+	limits := corev1.ResourceList{corev1.ResourceMemory: ports.RoutingMemory(s)}
 	requests := maps.Clone(limits)
 	if s.CPUPolicy == spatev1.CPUShared {
 		requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(sharedRoutingMilliCPU, resource.DecimalSI)

@@ -81,10 +81,20 @@ func TestRoutingIsASidecarThatOnlySharesBIRDsFiles(t *testing.T) {
 
 func TestTheMemoryOfRoutingIsThatOfTheGenerator(t *testing.T) {
 	g, attachments := devices(routers())
-	g.Spec.Routing, g.Spec.CPUPolicy = &spatev1.GeneratorRouting{Memory: "1Gi"}, spatev1.CPUShared
-	c := Template{Generator: g, Attachments: attachments}.Pod(0, 0).Spec.InitContainers[0]
-	if c.Resources.Limits.Memory().String() != "1Gi" || !c.Resources.Limits.Cpu().IsZero() || c.Resources.Requests.Cpu().MilliValue() != 50 {
+	g.Spec.Routing, g.Spec.CPUPolicy = &spatev1.GeneratorRouting{Memory: "2Gi"}, spatev1.CPUShared
+	pod := Template{Generator: g, Attachments: attachments}.Pod(0, 0)
+	c, engine := pod.Spec.InitContainers[0], pod.Spec.Containers[0]
+	if c.Resources.Limits.Memory().String() != "2Gi" || !c.Resources.Limits.Cpu().IsZero() || c.Resources.Requests.Cpu().MilliValue() != 50 {
 		t.Errorf("got %+v", c.Resources)
+	}
+	// BIRD's configuration has a million routes with at most 60 bytes each.
+	const million = 60 * 1_000_000
+	at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == routingVolume })
+	files := pod.Spec.Volumes[at].EmptyDir.SizeLimit.Value()
+	g.Spec.Routing.Memory = "128Mi"
+	least := Template{Generator: g, Attachments: attachments}.Pod(0, 0).Spec.Containers[0].Resources.Limits.Memory().Value()
+	if more := engine.Resources.Limits.Memory().Value() - least; files < 3*million || more < 2*million || more > files {
+		t.Errorf("a folder of %d bytes, and %d more of the engine's memory than with 128Mi", files, more)
 	}
 }
 

@@ -35,8 +35,8 @@ func (t *Threshold) CheckBaseline(subjects Subjects, baseline *Result) error {
 		return nil
 	}
 	if path := t.absent(details); path != "" {
-		return fmt.Errorf("%s: %w: streams of the baseline are %s; receivers are %s; templates are %s; groups are %s", path, err, namesOf(baseline.Streams), namesOf(baseline.Receivers),
-			namesOf(baseline.Templates), namesOf(baseline.Groups))
+		return fmt.Errorf("%s: %w: streams of the baseline are %s; receivers are %s; templates are %s; groups are %s; sessions are %s", path, err, namesOf(baseline.Streams), namesOf(baseline.Receivers),
+			namesOf(baseline.Templates), namesOf(baseline.Groups), namesOf(baseline.Routing.Sessions))
 	}
 	return nil // others, such as a division by zero, come from counters that are zero here
 }

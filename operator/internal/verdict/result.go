@@ -60,6 +60,26 @@ type Result struct {
 	Groups map[string]Group `cel:"groups"`
 	// Records of connections, including the warm-up.
 	Records Records `cel:"records"`
+	// What sessions did that advertised routes of the run.
+	Routing Routing `cel:"routing"`
+}
+
+// Routing is the type of `result.routing`: sessions by port and name, such as "east/dut".
+type Routing struct {
+	Sessions map[string]Session `cel:"sessions"`
+}
+
+// Session is the type of an entry of `result.routing.sessions`: whether it was up at the end, in all pods; how often it was up and then down;
+// the routes that runs had it advertise, that neighbors were sent, and that they had sent, at the end; and announcements and withdrawals of
+// routes. Flaps and updates are counted from the run's start.
+type Session struct {
+	Up              bool  `cel:"up"`
+	Flaps           int64 `cel:"flaps"`
+	Configured      int64 `cel:"configured"`
+	Sent            int64 `cel:"sent"`
+	Received        int64 `cel:"received"`
+	UpdatesSent     int64 `cel:"updatesSent"`
+	UpdatesReceived int64 `cel:"updatesReceived"`
 }
 
 // Records is the type of `result.records`: records in files, and those omitted beyond the profile's maxRecords; without

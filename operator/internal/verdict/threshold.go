@@ -109,6 +109,8 @@ type Subjects struct {
 	Receivers []string
 	// Templates and their groups by name.
 	Templates, Groups map[string]Sides
+	// Sessions that advertise routes, as PORT/SESSION.
+	Sessions []string
 }
 
 // Sides are those of Client and Server that the profile emulates.
@@ -142,6 +144,10 @@ const (
 // empty is a result with these subjects, without numbers.
 func (s Subjects) empty() Result {
 	empty := Result{Streams: map[string]Stream{}, Receivers: map[string]Receiver{}, Templates: map[string]map[string]Side{}, Groups: map[string]Group{}}
+	empty.Routing.Sessions = make(map[string]Session, len(s.Sessions))
+	for _, name := range s.Sessions {
+		empty.Routing.Sessions[name] = Session{}
+	}
 	unsent := Stream{Latency: noTimes(LatencyKeys), Outage: noTimes(OutageKeys)} // shared by all: they may be 65536
 	for name, measures := range s.Streams {
 		own := unsent
@@ -189,6 +195,9 @@ func (t *Threshold) Check(subjects Subjects) error {
 		return fmt.Errorf("%w: streams of the profile are %s; tags of a stream are those of its measure.byTag, each by itself, such as \"5\" or \"100/5\", and %s",
 			err, list(slices.Sorted(maps.Keys(subjects.Streams))), list([]string{"untagged", "other"}))
 	}
+	if err != nil && strings.Contains(err.Error(), "no such key") && strings.Contains(t.expression, routingSessions) {
+		return fmt.Errorf("%w: sessions are those that advertise a set of spec.routing, as PORT/SESSION: %s", err, list(subjects.Sessions))
+	}
 	if err != nil && strings.Contains(err.Error(), "no such key") {
 		return fmt.Errorf("%w: streams of the profile are %s; receivers are %s; templates are %s; groups are %s; a latency has %s, of groups and receivers %s; an outage of a stream or template has %s",
 			err, list(slices.Sorted(maps.Keys(subjects.Streams))), list(subjects.Receivers), withSides(subjects.Templates), withSides(subjects.Groups), list(LatencyKeys), list(MomentKeys), list(OutageKeys))
@@ -198,6 +207,9 @@ func (t *Threshold) Check(subjects Subjects) error {
 	}
 	return nil // others, such as a division by zero, come from counters that are zero here
 }
+
+// routingSessions selects the sessions of a result.
+const routingSessions = "routing.sessions"
 
 // limitFor is the cost limit of an expression on results of this many streams.
 func limitFor(streams int) cel.ProgramOption {
@@ -384,6 +396,8 @@ func format(v ref.Val) string {
 		return fmt.Sprintf("%d receivers", len(x))
 	case map[string]Tag:
 		return fmt.Sprintf("%d tags", len(x))
+	case map[string]Session:
+		return fmt.Sprintf("%d sessions", len(x))
 	}
 	if text, ok := formatted(v.Value()); ok {
 		return text

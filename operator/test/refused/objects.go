@@ -249,6 +249,25 @@ spec:
   receive: [{name: tap, port: east}]
 `
 
+// Advertising is a good profile that advertises routes.
+const Advertising = `
+apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: advertising}
+spec:
+  generatorRef: {name: router}
+  receive: [{name: tap, port: east}]
+  routing:
+    advertise:
+    - name: customers
+      port: east
+      sessions: [dut]
+      prefixes: {range: {first: 20.0.0.0/24, count: 1000, step: 2}}
+      attributes: {asPath: [64512], communities: ["65001:100"], largeCommunities: ["65001:1:2"], med: 10, origin: EGP, nextHop: 10.99.0.7}
+    - {name: core, port: east, sessions: [core], state: Withdrawn, prefixes: {list: [203.0.113.0/24]}, attributes: {metric: 20}}
+    ready: {quiet: 500ms}
+`
+
 // Template is a good template.
 const Template = `
 apiVersion: spate.dev/v1alpha1

@@ -13,7 +13,7 @@ import (
 //
 // GeneratorRouting is the container that speaks the routing protocols of a pod's ports.
 type GeneratorRoutingApplyConfiguration struct {
-	// memory of the container: 128Mi when absent. A route that a neighbor sends takes about 100 bytes.
+	// memory of the container: 128Mi when absent. A route that a run advertises takes about 700 bytes, one that a neighbor sends about 100.
 	Memory *apiv1alpha1.MemorySize `json:"memory,omitempty"`
 }
 

@@ -30,6 +30,10 @@ type RoutingSessionStatusApplyConfiguration struct {
 	Flaps *int64 `json:"flaps,omitempty"`
 	// routesReceived is the number of routes that neighbors have sent and not withdrawn; 0 of BFD.
 	RoutesReceived *int64 `json:"routesReceived,omitempty"`
+	// routesConfigured is the number of routes that runs have it advertise, in this pod.
+	RoutesConfigured *int64 `json:"routesConfigured,omitempty"`
+	// routesSent is the number of routes that neighbors were sent and that were not withdrawn.
+	RoutesSent *int64 `json:"routesSent,omitempty"`
 }
 
 // RoutingSessionStatusApplyConfiguration constructs a declarative configuration of the RoutingSessionStatus type for use with
@@ -99,5 +103,21 @@ func (b *RoutingSessionStatusApplyConfiguration) WithFlaps(value int64) *Routing
 // If called multiple times, the RoutesReceived field is set to the value of the last call.
 func (b *RoutingSessionStatusApplyConfiguration) WithRoutesReceived(value int64) *RoutingSessionStatusApplyConfiguration {
 	b.RoutesReceived = &value
+	return b
+}
+
+// WithRoutesConfigured sets the RoutesConfigured field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RoutesConfigured field is set to the value of the last call.
+func (b *RoutingSessionStatusApplyConfiguration) WithRoutesConfigured(value int64) *RoutingSessionStatusApplyConfiguration {
+	b.RoutesConfigured = &value
+	return b
+}
+
+// WithRoutesSent sets the RoutesSent field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RoutesSent field is set to the value of the last call.
+func (b *RoutingSessionStatusApplyConfiguration) WithRoutesSent(value int64) *RoutingSessionStatusApplyConfiguration {
+	b.RoutesSent = &value
 	return b
 }

@@ -43,6 +43,8 @@ type RunResultApplyConfiguration struct {
 	Groups map[string]GroupResultApplyConfiguration `json:"groups,omitempty"`
 	// records of connections, where the profile requests them.
 	Records *RecordsResultApplyConfiguration `json:"records,omitempty"`
+	// routing is what the sessions that advertised the run's routes did. Absent without routes.
+	Routing *RoutingResultApplyConfiguration `json:"routing,omitempty"`
 	// clockBound is the greatest difference that the clocks of the run's pods may have had, after correction, while the run was active.
 	// Absent when no delay between pods was measured.
 	ClockBound *apiv1alpha1.MeasuredTime `json:"clockBound,omitempty"`
@@ -281,6 +283,14 @@ func (b *RunResultApplyConfiguration) WithGroups(entries map[string]GroupResultA
 // If called multiple times, the Records field is set to the value of the last call.
 func (b *RunResultApplyConfiguration) WithRecords(value *RecordsResultApplyConfiguration) *RunResultApplyConfiguration {
 	b.Records = value
+	return b
+}
+
+// WithRouting sets the Routing field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Routing field is set to the value of the last call.
+func (b *RunResultApplyConfiguration) WithRouting(value *RoutingResultApplyConfiguration) *RunResultApplyConfiguration {
+	b.Routing = value
 	return b
 }
 

@@ -23,6 +23,8 @@ type TrafficDefinitionApplyConfiguration struct {
 	Reflect []ReflectPortApplyConfiguration `json:"reflect,omitempty"`
 	// receive names ports that measure foreign traffic (packets of no run) while the run is active.
 	Receive []ReceivePortApplyConfiguration `json:"receive,omitempty"`
+	// routing has the routes that the run advertises by the sessions of its ports.
+	Routing *RunRoutingApplyConfiguration `json:"routing,omitempty"`
 	// rate scales all entries in proportion: by a factor (`2x`), to a total (`1Mpps`, `10Gbps`, or `80%` of the line rate), or to a total
 	// of each port (`10Gbps/port`). Applications are scaled by factors only. A change applies to the active run.
 	Rate *apiv1alpha1.ScaledRate `json:"rate,omitempty"`
@@ -52,8 +54,8 @@ type TrafficDefinitionApplyConfiguration struct {
 	Records *ConnectionRecordsApplyConfiguration `json:"records,omitempty"`
 	// duration of the measured phase. When absent, the run lasts until it is stopped: it is deleted, or its profile is suspended.
 	Duration *apiv1alpha1.Duration `json:"duration,omitempty"`
-	// setupTimeout is the longest time that the run waits for the sessions of its ports (`routing` of a generator's port) to be up, before it
-	// sends. Later the run is invalid (SetupTimedOut).
+	// setupTimeout is the longest time that the run waits for the sessions of its ports (`routing` of a generator's port) to be up, and for its
+	// routes to be sent, before it sends. Later the run is invalid (SetupTimedOut).
 	SetupTimeout *apiv1alpha1.Duration `json:"setupTimeout,omitempty"`
 	// warmup is sent before the measured phase and counted apart.
 	Warmup *apiv1alpha1.Duration `json:"warmup,omitempty"`
@@ -127,6 +129,14 @@ func (b *TrafficDefinitionApplyConfiguration) WithReceive(values ...*ReceivePort
 		}
 		b.Receive = append(b.Receive, *values[i])
 	}
+	return b
+}
+
+// WithRouting sets the Routing field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Routing field is set to the value of the last call.
+func (b *TrafficDefinitionApplyConfiguration) WithRouting(value *RunRoutingApplyConfiguration) *TrafficDefinitionApplyConfiguration {
+	b.Routing = value
 	return b
 }
 

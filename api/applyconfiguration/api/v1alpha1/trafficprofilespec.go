@@ -87,6 +87,14 @@ func (b *TrafficProfileSpecApplyConfiguration) WithReceive(values ...*ReceivePor
 	return b
 }
 
+// WithRouting sets the Routing field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Routing field is set to the value of the last call.
+func (b *TrafficProfileSpecApplyConfiguration) WithRouting(value *RunRoutingApplyConfiguration) *TrafficProfileSpecApplyConfiguration {
+	b.TrafficDefinitionApplyConfiguration.Routing = value
+	return b
+}
+
 // WithRate sets the Rate field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Rate field is set to the value of the last call.

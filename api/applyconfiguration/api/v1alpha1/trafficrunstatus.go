@@ -23,7 +23,7 @@ type TrafficRunStatusApplyConfiguration struct {
 	Phase *apiv1alpha1.RunPhase `json:"phase,omitempty"`
 	// prepareTime is when the operator started to prepare the run.
 	PrepareTime *metav1.Time `json:"prepareTime,omitempty"`
-	// setupTime is when the run began to wait for the sessions of its ports; absent if it did not wait.
+	// setupTime is when the run began to wait for the sessions of its ports, or for its routes; absent if it did not wait.
 	SetupTime *metav1.Time `json:"setupTime,omitempty"`
 	// trafficStartTime is the instant at which all engines started to send.
 	TrafficStartTime *metav1.MicroTime `json:"trafficStartTime,omitempty"`
@@ -45,6 +45,9 @@ type TrafficRunStatusApplyConfiguration struct {
 	Stages []StageStatusApplyConfiguration `json:"stages,omitempty"`
 	// portBaseline holds what the ports had counted when the run was prepared: that is not this run's.
 	PortBaseline []PortBaselineApplyConfiguration `json:"portBaseline,omitempty"`
+	// sessionBaseline holds what the sessions that advertise the run's routes had counted when the run was prepared and its routes were sent:
+	// that is not this run's.
+	SessionBaseline []SessionBaselineApplyConfiguration `json:"sessionBaseline,omitempty"`
 	// portsDown are the run's ports that had no link at some time while it was active.
 	PortsDown []string `json:"portsDown,omitempty"`
 	// lostPods are pods that were lost while the run was active, and that it has gone on without (`whenPodLost`). The result is that of the
@@ -196,6 +199,19 @@ func (b *TrafficRunStatusApplyConfiguration) WithPortBaseline(values ...*PortBas
 			panic("nil value passed to WithPortBaseline")
 		}
 		b.PortBaseline = append(b.PortBaseline, *values[i])
+	}
+	return b
+}
+
+// WithSessionBaseline adds the given value to the SessionBaseline field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the SessionBaseline field.
+func (b *TrafficRunStatusApplyConfiguration) WithSessionBaseline(values ...*SessionBaselineApplyConfiguration) *TrafficRunStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithSessionBaseline")
+		}
+		b.SessionBaseline = append(b.SessionBaseline, *values[i])
 	}
 	return b
 }

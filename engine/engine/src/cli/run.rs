@@ -6,7 +6,7 @@ use crate::control::stages;
 use crate::control::stats::{self, Grouping};
 use crate::plan::decode;
 use anyhow::Context;
-use contract::{PortStats, Records, RunState, Side, StreamCounters, TemplateStats, WatchStatsResponse};
+use contract::{NamedCounter, PortStats, Records, RunState, Side, StreamCounters, TemplateStats, WatchStatsResponse};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::io::{IsTerminal, Write};
@@ -32,10 +32,11 @@ const FAILED: [&str; 8] = [
 ];
 
 /// Counters of what the engine had no room for, with what each says.
-const NO_ROOM: [(&str, &str); 5] = [
+const NO_ROOM: [(&str, &str); 6] = [
     ("flows_not_started", "connections did not start before the end"),
     ("flows_exhausted", "connections found the flow table full; raise stateful.most_flows, or lower the rate"),
     ("ports_exhausted", "connections found no free port; give the template more clients or servers, or lower the rate"),
+    ("flows_without_client", "connections found no client with an address; start when more of them are bound"),
     ("recovery_exhausted", "times there was no memory for the state of a loss; lower the rate"),
     ("backlog_exhausted", "times there was no memory to queue a payload; lower the rate"),
 ];
@@ -92,6 +93,9 @@ impl Run {
         let engine = Engine::new(self.site.open()?);
         let (held, warnings) = engine.prepare(&plan.run_id, bytes, format)?;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        if !held.clients().is_empty() {
+            super::event_loop()?.block_on(set_up(&held))?;
+        }
         let before = stats::ports(&engine);
         engine.start(&held, engine.now_ns() + START_LEAD_NS)?;
         let whole = (timing.duration_ns > 0).then(|| Duration::from_nanos(timing.warmup_ns + timing.duration_ns));
@@ -108,6 +112,20 @@ impl Run {
         engine.close();
         Ok(if validity_problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
+}
+
+/// Waits until the run's clients are ready.
+async fn set_up(held: &Held) -> anyhow::Result<()> {
+    let since = Instant::now();
+    let mut end = Box::pin(super::serve::end_signal());
+    while let Some(group) = held.clients().into_iter().find(|group| !group.is_ready()) {
+        anyhow::ensure!(since.elapsed() < group.timeout, "{group}, after {:?}", group.timeout);
+        tokio::select! {
+            signal = &mut end => anyhow::bail!("{} was received while {group}", signal?),
+            () = tokio::time::sleep(Duration::from_millis(20)) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Shows progress until the run has ended; the first signal stops it gracefully.
@@ -204,8 +222,24 @@ fn table(last: &WatchStatsResponse) {
     steering(last);
     records(last);
     latencies(last);
+    clients(last);
     for receiver in &last.receivers {
         print!("{}", super::receive::human(receiver, None));
+    }
+}
+
+/// Prints the states of groups of emulated clients, and what was counted of them.
+fn clients(last: &WatchStatsResponse) {
+    for group in &last.clients {
+        let named = |counters: &[NamedCounter]| {
+            let some = counters.iter().filter(|counter| counter.value > 0);
+            some.map(|counter| format!("{} {}", counter.name, counter.value)).collect::<Vec<_>>().join(", ")
+        };
+        println!("\nCLIENTS {} ({}): {}", group.name, group.wanted, named(&group.states));
+        if !group.causes.is_empty() {
+            println!("  failed: {}", named(&group.causes));
+        }
+        println!("  {}", named(&group.counters));
     }
 }
 
@@ -429,7 +463,7 @@ fn flow_problems(sides: &[TemplateStats]) -> Vec<String> {
         let of_both = side.side() == Side::Server
             && sides.iter().any(|s| s.template == side.template && s.side() == Side::Client);
         due += if of_both { 0 } else { measured(side, started) };
-        due += ["flows_not_started", "flows_exhausted", "ports_exhausted"]
+        due += ["flows_not_started", "flows_exhausted", "ports_exhausted", "flows_without_client"]
             .map(|name| measured(side, name))
             .iter()
             .sum::<u64>();

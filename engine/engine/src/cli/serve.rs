@@ -171,6 +171,8 @@ impl Serve {
                 None => std::future::pending().await,
             }
         };
+        // It may run BIRD, which must not end before its sessions have.
+        tokio::pin!(routing);
         for port in engine.ports() {
             tracing::info!(port = port.name, device = ?port.device, driver = port.driver, link_up = port.link_up, "port open");
         }
@@ -182,10 +184,13 @@ impl Serve {
             () = lease::enforce(&engine) => Ok(()),
             () = stages::conduct(&engine) => Ok(()),
             () = watchdog::watch(&engine) => Ok(()),
-            () = routing => Ok(()),
+            () = &mut routing => Ok(()),
             signal = end_signal() => {
                 tracing::info!(signal = signal?, "traffic stops, then the engine ends");
                 engine.shut_down("the engine was requested to end", END_LIMIT).await;
+                if let Some(routing) = engine.routing() {
+                    routing.leave().await;
+                }
                 Ok(())
             }
         }

@@ -3,8 +3,9 @@
 //! as a whole (GetInfo) renew none, so that a run that no caller follows any more ends although its engine is watched.
 mod enforcement;
 
+use crate::lock::lock;
 pub use enforcement::enforce;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// When a call with authority named the run last, and for how long that holds.
@@ -23,11 +24,11 @@ impl Lease {
 
     /// A call with authority names the run.
     pub fn renew(&self) {
-        *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *lock(&self.renewed) = Instant::now();
     }
 
     /// Whether no call with authority has named the run for that long.
     pub fn has_expired(&self) -> bool {
-        !self.length.is_zero() && self.renewed.lock().unwrap_or_else(PoisonError::into_inner).elapsed() > self.length
+        !self.length.is_zero() && lock(&self.renewed).elapsed() > self.length
     }
 }

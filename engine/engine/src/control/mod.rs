@@ -2,11 +2,14 @@
 //! The control side: the runs an engine holds, and the contract's service over them.
 //!
 //! [`runs`] is the engine as every front end sees it (the service, the metrics, the command `run`), [`stats`] reads the
-//! counters for all of them, [`capture`] copies packets, [`ping`] sends echo requests, [`service`] serves gRPC to the operator, [`observer`] to those
+//! counters for all of them, [`capture`] copies packets, [`clients`] has the emulated clients of runs, [`ping`] sends echo requests, [`service`] serves gRPC to the operator, [`observer`] to those
 //! that may only read, [`routing`] has BIRD speak routing protocols, [`stages`] changes rates within a run, [`trials`] says what a trial of a run is made of, [`machine`]
 //! reports the machine, [`listen`] and [`tls`] decide who may call, [`lease`] stops runs that no caller asks about any more.
 pub mod by_tag;
 pub mod capture;
+pub mod client_list;
+pub mod client_stats;
+pub mod clients;
 pub mod groups;
 pub mod instant;
 pub mod latency;

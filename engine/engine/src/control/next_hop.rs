@@ -277,7 +277,8 @@ fn destinations_by_port(
         }
         // Packets of clients with a gateway of their own go there, whatever their destination.
         let clients = template.clients.iter().map(|client| &scenario.pools[client.pool]);
-        let tunnels = || clients.clone().filter(|pool| pool.access.gateway.is_none()).map(|pool| pool.tunnels);
+        let others = clients.filter(|pool| pool.access.gateway.is_none() && !pool.is_leased());
+        let tunnels = || others.clone().map(|pool| pool.tunnels);
         for remote in tunnels().flatten().filter_map(|t| Pool::new(t.remote, t.remote, Order::Sequential).ok()) {
             let known = pools[scenario.pools.len()..].iter().position(|pool| *pool == remote);
             let place = scenario.pools.len() + known.unwrap_or(pools.len() - scenario.pools.len());

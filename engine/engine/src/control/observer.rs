@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The service for callers that may only read: it knows no lease, and nothing of the engine is reached through it
-//! but records and the routes of neighbors.
+//! but records, emulated clients, and the routes of neighbors.
+use super::client_list;
 use super::records::{self, Answer};
 use super::routing::LearnedLists;
 use super::runs::{Engine, Held};
 use super::status::Refusal;
-use contract::{ListRoutesRequest, ListRoutesResponse, WatchRecordsRequest, engine_server, observer_server};
+use contract::{
+    ListClientsRequest, ListRoutesRequest, ListRoutesResponse, WatchRecordsRequest, engine_server, observer_server,
+};
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
@@ -19,7 +22,7 @@ use tonic::{Request, Response, Status};
 /// The maximum of callers at a time: up to 20 MiB of records wait for each caller that does not read them.
 const CALLERS: usize = 4;
 
-/// Records of an engine's runs, and routes that its neighbors have sent.
+/// Records and emulated clients of an engine's runs, and routes that its neighbors have sent.
 #[derive(Clone)]
 pub struct Observer {
     engine: Arc<Engine>,
@@ -31,6 +34,12 @@ impl Observer {
     /// An observer of the runs of this engine.
     pub fn new(engine: Arc<Engine>) -> Self {
         Self { engine, permits: Arc::new(Semaphore::new(CALLERS)), lists: LearnedLists::default() }
+    }
+
+    fn permit(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        let crowded =
+            |_| Refusal::Exhausted(format!("{CALLERS} callers watch records or list clients already; end one of them"));
+        Arc::clone(&self.permits).try_acquire_owned().map_err(crowded)
     }
 
     /// The run of a request, which may leave it out if there is no choice.
@@ -61,9 +70,18 @@ impl observer_server::Observer for Observer {
         request: Request<WatchRecordsRequest>,
     ) -> Result<Response<Self::WatchRecordsStream>, Status> {
         let held = self.held(&request.into_inner().run_id)?;
-        let crowded = |_| Refusal::Exhausted(format!("{CALLERS} callers watch records already; end one of them"));
-        let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(crowded)?;
-        Ok(Response::new(records::watch(&held, permit)?))
+        Ok(Response::new(records::watch(&held, self.permit()?)?))
+    }
+
+    type ListClientsStream = ReceiverStream<client_list::Answer>;
+
+    async fn list_clients(
+        &self,
+        request: Request<ListClientsRequest>,
+    ) -> Result<Response<Self::ListClientsStream>, Status> {
+        let request = request.into_inner();
+        let held = self.held(&request.run_id)?;
+        Ok(Response::new(client_list::list(&held, request, self.permit()?)?))
     }
 
     type ListRoutesStream = ReceiverStream<Result<ListRoutesResponse, Status>>;

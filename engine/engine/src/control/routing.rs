@@ -17,6 +17,7 @@ mod read;
 mod routes;
 
 use super::status::Refusal;
+use crate::lock::lock;
 use crate::plan::Violations;
 use advertised::Advertised;
 use contract::RoutingProtocol;
@@ -27,7 +28,7 @@ use spate_routing::{
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
@@ -39,6 +40,8 @@ pub use passwords::Passwords;
 
 /// The time that a caller waits for BIRD's answer to a configuration.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+/// The longest time in which sessions end when the engine does.
+const LEAVE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Where BIRD is.
 #[derive(Clone, Debug)]
@@ -166,6 +169,17 @@ impl Routing {
                 Err(Violations::one(field, format!("BIRD refuses it: {why}")).into())
             }
             Some((None, why)) => Err(Refusal::State(format!("BIRD refuses its configuration: {why}"))),
+        }
+    }
+
+    /// Ends all sessions when the engine ends, within two seconds. Neighbors are notified (of BGP by CEASE, RFC 4486) while the ports are
+    /// open; BIRD goes on.
+    pub async fn leave(&self) {
+        let files = bird::Files::of(&self.place);
+        match tokio::time::timeout(LEAVE_LIMIT, bird::end_sessions(&files)).await {
+            Ok(Ok(())) => tracing::info!("sessions have ended"),
+            Ok(Err(error)) => tracing::warn!(%error, "neighbors are not notified of the end"),
+            Err(_) => tracing::warn!("not all sessions have ended within {LEAVE_LIMIT:?}"),
         }
     }
 
@@ -307,8 +321,4 @@ pub fn reported(known: &Known) -> contract::RoutingSession {
         unacknowledged_bytes: *unacknowledged,
         all_sent: *all_sent,
     }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,6 +10,7 @@ use super::status::Refusal;
 use super::watchdog::Watchdog;
 use crate::datapath::{Clock, Datapath, MAX_RUNS, PortInfo, RunError};
 use crate::index::PortIndex;
+use crate::lock::lock;
 use crate::plan::{Violations, validate};
 use contract::RunInfo;
 pub use facts::StreamFacts;
@@ -17,8 +18,11 @@ pub use held::{Held, contract_state};
 use spate_stateful::FieldPath;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+/// Time that emulated clients have to leave when the engine ends.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An open datapath and the runs on it.
 pub struct Engine {
@@ -182,6 +186,7 @@ impl Engine {
         }
         if let Some(held) = held {
             held.run.remove();
+            lock(&held.clients).clear();
         }
     }
 
@@ -201,8 +206,10 @@ impl Engine {
         }
     }
 
-    /// Closes the ports.
+    /// Closes the ports, when emulated clients have left.
     pub fn close(self) {
+        self.all().iter().for_each(|held| lock(&held.clients).clear());
+        self.datapath.await_left(LEAVE_TIMEOUT);
         self.datapath.close();
     }
 }
@@ -226,11 +233,6 @@ fn refused_change(error: &RunError, field: &'static str) -> Refusal {
         RunError::Rate(_) | RunError::Flows(_) => Refusal::field(field, error.to_string()),
         error => Refusal::State(error.to_string()),
     }
-}
-
-/// A poisoned lock guards plain data that no panic leaves half changed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -302,7 +304,7 @@ pub(crate) mod tests {
         let engine = engine_at(Some(1_000_000));
         let (first, _) = engine.prepare("first", one_stream("first", 1, 500), decode::Format::Auto).unwrap();
         let plan = decode::plan(one_stream("second", 2, 800), decode::Format::Auto).unwrap();
-        let (allocated, _) = engine.make(plan, [0; 32], None).unwrap();
+        let (allocated, _) = engine.make(plan, [0; 32], None, Vec::new()).unwrap();
         let set = |factor| {
             let factor = Ratio { numerator: factor, denominator: 1 };
             engine.update(&first, &Selector::default(), &update_request::Change::RateFactor(factor), 0)

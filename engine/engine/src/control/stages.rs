@@ -3,10 +3,11 @@
 mod conduct;
 
 use super::status::Refusal;
+use crate::lock::lock;
 use crate::plan::stages::Schedule;
 pub use conduct::{advance, conduct};
 use contract::{WatchStatsResponse, update_request::Change};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// A packet that was sent this long before the end of a stage, and was not received then, is lost in that stage.
 const SETTLE_NS: u64 = 100_000_000;
@@ -48,7 +49,7 @@ impl Stages {
             let wrong = format!("{stage}; the run has {} stages, of which the last ends with it", inner + 1);
             return Err(Refusal::field("stage_end", wrong));
         }
-        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let progress = lock(&self.progress);
         let end = progress.ends.get(stage as usize - 1).cloned();
         end.ok_or_else(|| Refusal::State(format!("stage {stage} has not ended")))
     }

@@ -2,7 +2,7 @@
 //! Counters as the contract says them. WatchStats, the metrics and the command `run` all read through here.
 use super::groups::{self, Group};
 use super::runs::{Engine, Held};
-use super::{by_tag, latency, outage, receivers, records};
+use super::{by_tag, client_stats, latency, outage, receivers, records};
 use crate::datapath::{self, PhaseCounters};
 use contract::{
     FlowSteering, LatencyStats, NamedCounter, PortStats, ProgramCounter, QueueStats, Side, StreamCounters, StreamStats,
@@ -35,6 +35,7 @@ pub fn read(engine: &Engine, held: &Held, grouping: Grouping) -> WatchStatsRespo
         workers: with_steering(workers(engine), held),
         receivers: receivers::stats(held),
         records: records::stats(held),
+        clients: client_stats::stats(held),
         read_at_ns: engine.now_ns() as i64,
     };
     latency::limit_cells(&mut answer);

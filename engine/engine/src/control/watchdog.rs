@@ -2,7 +2,8 @@
 //! Which workers hang? Those that have not passed their loop for some time, as in a call of a driver that does not return.
 mod watch;
 
-use std::sync::{Mutex, PoisonError};
+use crate::lock::lock;
+use std::sync::Mutex;
 use std::time::Duration;
 pub use watch::watch;
 
@@ -26,7 +27,7 @@ struct Seen {
 impl Watchdog {
     /// Takes a look at the heartbeats of all workers, in order.
     fn check(&self, heartbeats: impl Iterator<Item = u64>) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.0);
         for (worker, heartbeat) in heartbeats.enumerate() {
             match all.get_mut(worker) {
                 Some(seen) if seen.heartbeat == heartbeat => seen.checks = seen.checks.saturating_add(1),
@@ -38,7 +39,7 @@ impl Watchdog {
 
     /// What is wrong, in words; none if every worker passes its loop.
     pub fn problem(&self) -> Option<String> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = lock(&self.0);
         let hung = all.iter().enumerate().filter(|(_, seen)| seen.checks >= CHECKS);
         let hung: Vec<_> = hung.map(|(worker, _)| worker.to_string()).collect();
         let seconds = CHECKS * INTERVAL.as_secs() as u32;

@@ -5,9 +5,10 @@
 //! middle is wrong by at most half of their distance. Two such readings give the counter's rate; one of them and the rate give a line. Its
 //! error grows with time: by the error of the rate, and by as much as the rates of both clocks may change meanwhile. So control reads again
 //! and again. Workers take the line that was published last, and never wait for it.
+use crate::lock::lock;
 use std::{
     collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
 };
 
 use spate_dpdk::DeviceCounter;
@@ -216,7 +217,7 @@ impl DeviceClock {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 }
 

@@ -47,6 +47,11 @@ impl FrameWriter {
         self.ring.slots() >= HEADER + len
     }
 
+    /// How many frames of this many bytes fit now.
+    pub(super) fn room(&self, len: usize) -> usize {
+        self.ring.slots() / (HEADER + len)
+    }
+
     /// Whether the reader is gone.
     pub(super) fn is_abandoned(&self) -> bool {
         self.ring.is_abandoned()

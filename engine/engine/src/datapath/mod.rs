@@ -3,6 +3,7 @@
 mod buffers;
 mod cache;
 mod capture;
+mod clients;
 mod clock;
 mod config;
 mod device_clock;
@@ -19,15 +20,20 @@ mod types;
 mod worker;
 mod workers;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 pub use capture::{Capture, CaptureSpec, Captured};
+pub use clients::{AtEnd, ClientSpec, Clients, ClientsError, GroupView};
 pub use clock::{Clock, ClockError};
 pub use config::*;
 pub use limit::{LimitUnit, MaxRate};
 pub use open::WORKER_THREAD;
 pub use run::{
     Run,
+    leased::LeasedPool,
     outage::Outage,
     rates::{Rates, StreamRate},
     readings::Received,
@@ -60,6 +66,8 @@ pub use worker::{Direction, MAX_RUNS};
 use tokio::sync::mpsc;
 
 use crate::index::{PortIndex, RunSlot, WorkerIndex};
+use crate::lock::lock;
+use clients::ClientHost;
 use limit::Budget;
 use monitor::{Monitor, Stamping};
 use open::{OpenPort, Opened, Placement};
@@ -72,6 +80,7 @@ pub struct Datapath {
     /// First: it ends before the workers do.
     monitor: Monitor,
     slow: SlowPath,
+    clients: ClientHost,
     opened: Opened,
     max_rate: Mutex<Option<MaxRate>>,
     long_packets: Mutex<LongPackets>,
@@ -102,7 +111,8 @@ impl Datapath {
         let long_packets = Mutex::new(opened.workers.iter().map(|_| None).collect());
         let tso_pools = Mutex::new(opened.workers.iter().map(|_| None).collect());
         let slow = SlowPath::new(&opened, moves)?;
-        Ok(Self { monitor, slow, opened, max_rate: Mutex::new(None), long_packets, tso_pools })
+        let clients = ClientHost::new(&opened)?;
+        Ok(Self { monitor, slow, clients, opened, max_rate: Mutex::new(None), long_packets, tso_pools })
     }
 
     /// The ports, in the order of the configuration: a port's index is its number in `StreamSpec`.
@@ -161,6 +171,19 @@ impl Datapath {
         self.slow.seek(sought)
     }
 
+    /// Emulates clients on a port from now on, until what it returns is dropped: then they leave.
+    ///
+    /// # Errors
+    /// If clients cannot be like this, or others on the port have some of their MACs.
+    pub fn emulate(&self, spec: ClientSpec) -> Result<Clients, ClientsError> {
+        self.clients.emulate(spec, &self.opened)
+    }
+
+    /// Waits until emulated clients that leave have left, at most for a time.
+    pub fn await_left(&self, limit: Duration) {
+        self.clients.await_left(limit);
+    }
+
     /// Copies packets of a port from now on, until what it returns is dropped.
     pub fn capture(&self, port: PortIndex, spec: CaptureSpec) -> Capture {
         capture::start(&self.opened, port, spec)
@@ -169,8 +192,8 @@ impl Datapath {
     /// Validates a run, allocates what it needs and hands it to the workers. Nothing is sent yet.
     pub fn prepare(&self, mut spec: RunSpec) -> Result<Arc<Run>, PrepareError> {
         // Held throughout: two runs must not take one slot.
-        let mut long_packets = self.long_packets.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut tso_pools = self.tso_pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut long_packets = lock(&self.long_packets);
+        let mut tso_pools = lock(&self.tso_pools);
         let present = self.monitor.runs();
         if present.iter().any(|run| run.tag == spec.tag) {
             let problem = format!("{} is in use by another run here", spec.tag);
@@ -218,7 +241,7 @@ impl Datapath {
 
     /// Bounds what all ports send together from now on, of all runs, and instead of the bound before; none: as much as is asked for.
     pub fn limit(&self, max_rate: Option<MaxRate>) {
-        let mut current = self.max_rate.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = lock(&self.max_rate);
         if *current == max_rate {
             return;
         }
@@ -261,7 +284,7 @@ impl Datapath {
         let open = &self.opened.ports[port];
         let registered = RegisteredThread::new(&self.opened.eal)
             .map_err(|e| OpenError::System { context: format!("port {}", open.config.name), message: e.to_string() })?;
-        let mut queues = open.outlet.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = lock(&open.outlet);
         Ok((std::mem::take(&mut queues), registered))
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A light thread beside the workers: follows the wall clock and the clocks of devices, moves runs through their drain, passes them next hops
-//! that have another MAC, frees what workers are done with.
+//! that have another MAC and leased addresses that have changed, frees what workers are done with.
 use std::{
     sync::{Arc, Condvar, Mutex, PoisonError},
     thread::{self, JoinHandle},
@@ -16,6 +16,7 @@ use super::{
     workers::Workers,
 };
 use crate::index::PortIndex;
+use crate::lock::lock;
 
 /// Interval at which the wall clock is read.
 const WALL_NS: u64 = 1_000_000_000;
@@ -64,20 +65,20 @@ impl Monitor {
 
     /// Watches a run until it is removed.
     pub(super) fn add(&self, run: Arc<Run>) {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).runs.push(run);
+        lock(&self.shared.state).runs.push(run);
         self.shared.changed.notify_one();
     }
 
     /// The runs that are not removed.
     pub(super) fn runs(&self) -> Vec<Arc<Run>> {
-        let state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = lock(&self.shared.state);
         state.runs.iter().filter(|run| !run.is_removed()).cloned().collect()
     }
 }
 
 impl Drop for Monitor {
     fn drop(&mut self) {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).quit = true;
+        lock(&self.shared.state).quit = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -88,7 +89,7 @@ impl Drop for Monitor {
 fn watch(shared: &Shared, clock: &Clock, workers: &Workers, moves: &Moves, devices: &[Stamping]) {
     let mut wall_at = 0;
     let mut devices_at = if devices.is_empty() { u64::MAX } else { 0 };
-    let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut state = lock(&shared.state);
     while !state.quit {
         let now = clock.mono_ns();
         if now >= wall_at {
@@ -111,6 +112,7 @@ fn watch(shared: &Shared, clock: &Clock, workers: &Workers, moves: &Moves, devic
         if !moved.is_empty() {
             state.runs.iter().for_each(|run| run.follow(&moved));
         }
+        state.runs.iter().for_each(|run| run.follow_leased(now));
         let mut until = wall_at.min(devices_at);
         for run in &state.runs {
             if let Some(at) = run.proceed() {

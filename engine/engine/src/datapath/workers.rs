@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Control's end of the queues to the workers.
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     thread,
     time::{Duration, Instant},
 };
@@ -10,6 +10,7 @@ use rtrb::{Consumer, Producer, PushError};
 
 use super::worker::{Command, Reclaim, Waker};
 use crate::index::WorkerIndex;
+use crate::lock::lock;
 
 /// A worker that has not taken its commands within this time hangs, and is not waited for.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
@@ -71,7 +72,7 @@ impl Workers {
     }
 
     fn line(&self, worker: WorkerIndex) -> MutexGuard<'_, Line> {
-        self.workers[worker.0].lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.workers[worker.0])
     }
 
     /// Wakes a worker to read its rings.

@@ -3,6 +3,7 @@
 //! few and short, and a page that was not received counts for nothing.
 use super::{Format, Page, page};
 use crate::control::runs::Engine;
+use crate::lock::lock;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
@@ -82,7 +83,7 @@ impl Server {
             let given = &given;
             async move {
                 let (response, page) = self.answer(request.method(), request.uri().path(), request.headers()).await;
-                *given.lock().unwrap_or_else(PoisonError::into_inner) = page;
+                *lock(given) = page;
                 Ok::<_, Infallible>(response)
             }
         });

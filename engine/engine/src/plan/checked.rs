@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A plan without fault, with what validation worked out of it.
 use super::rate::FrameBytes;
-use super::{engines, flows, measure::Measured};
+use super::{clients::CheckedClients, engines, flows, measure::Measured};
 use crate::datapath::ReplaySpec;
 use crate::index::PortIndex;
 use contract::Stream;
@@ -77,6 +77,8 @@ pub fn sending_part(stream: &Stream, (index, of): (u32, u32)) -> Option<(u32, u3
 pub struct Checked {
     /// In the plan's order.
     pub streams: Vec<CheckedStream>,
+    /// This engine's part of its groups of clients, in the plan's order.
+    pub clients: Vec<CheckedClients>,
     /// Its templates.
     pub stateful: Option<Scenario>,
     /// When each stream sends, in the plan's order, `next` by index.

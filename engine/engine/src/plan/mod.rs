@@ -6,6 +6,7 @@
 mod blueprint;
 mod by_tag;
 mod checked;
+pub mod clients;
 pub mod decode;
 mod engines;
 pub mod fit;

@@ -62,6 +62,7 @@ impl Site {
             }
         }
         let others = plan.reflectors.iter().map(|r| &r.port).chain(plan.receivers.iter().map(|r| &r.port));
+        let others = others.chain(plan.clients.iter().map(|group| &group.port));
         let templates = plan.stateful.iter().flat_map(|s| &s.templates);
         let others = others.chain(templates.flat_map(|t| [&t.client_port, &t.server_port]));
         names.extend(others.map(String::as_str).filter(|name| !name.is_empty() && seen.insert(name)));

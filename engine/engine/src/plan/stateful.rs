@@ -4,6 +4,7 @@ mod access;
 mod address;
 mod addresses;
 mod ignored;
+pub mod leased;
 mod messages;
 mod opens;
 mod payloads;
@@ -45,13 +46,14 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
     let asked = plan.stateful.as_ref()?;
     let before = wrong.0.len();
     let payloads = payloads::payloads(asked, wrong);
-    let pools = addresses::pools(asked, wrong);
+    let pools = addresses::pools(asked, &plan.clients, wrong);
     count(asked, wrong);
     most_flows_fit(asked, site, wrong);
     records(asked, wrong);
     names(asked, wrong);
     let ignored = ignored::ignored(asked.ignored_sources.as_ref(), wrong);
     roles::check(asked, plan.share.as_ref(), wrong);
+    leased::check(plan, asked, wrong);
     let opened = opens::named(asked);
     let found: Vec<_> =
         (0..asked.templates.len()).map(|i| template((i, asked), &opened, pools.as_deref(), site, wrong)).collect();

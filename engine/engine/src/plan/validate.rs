@@ -5,7 +5,7 @@ mod streams;
 
 use super::limits::{MAX_DURATION_NS, MAX_NAME_CHARS};
 use super::stateful::{self, session};
-use super::{Checked, Site, Violations, flows, measure, stages, transmit};
+use super::{Checked, Site, Violations, clients, flows, measure, stages, transmit};
 pub use capacity::{capacity, histograms};
 use capacity::{more_than_known, port_bits, warnings};
 use contract::{Plan, Trials};
@@ -44,6 +44,7 @@ pub const FEATURES: &[&str] = &[
     "routes",
     "share",
     "engines",
+    "clients",
     "timing.stages",
     "trials",
 ];
@@ -57,8 +58,10 @@ pub fn validate(plan: &Plan, site: &Site) -> Result<Checked, Violations> {
     let streams = streams(plan, site, &mut wrong);
     let measured = measure::measured(plan, site, &mut wrong);
     let stateful = stateful(plan, site, &mut wrong);
+    let clients = clients::clients(plan, site, share, &mut wrong);
     let mut checked = Checked {
         streams,
+        clients,
         stateful,
         timings: Vec::new(),
         share,

@@ -5,6 +5,7 @@
 mod answers;
 mod bond;
 mod by_tag;
+mod clients;
 mod disturbed;
 mod foreign;
 mod gre;
@@ -13,6 +14,7 @@ mod gtpu;
 mod jumbo;
 mod kernel;
 mod latency;
+mod leased;
 mod limit;
 mod loopback;
 mod marks;
@@ -32,6 +34,8 @@ mod records;
 mod replay;
 mod reporting;
 mod saturated;
+#[path = "../serving/mod.rs"]
+mod serving;
 mod setup;
 mod several;
 mod shared;

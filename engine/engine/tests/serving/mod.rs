@@ -19,10 +19,16 @@ pub struct Engine(Child);
 
 impl Engine {
     /// Serves a loopback of this name, and records beside the socket.
+    #[allow(dead_code, reason = "not every test runs on a loopback")]
     pub async fn serve(socket: &Path, port: &str) -> (Self, EngineClient<Channel>) {
+        Self::serve_port(socket, &format!("{port}=loopback")).await
+    }
+
+    /// The same of another port, as the command is given it.
+    pub async fn serve_port(socket: &Path, port: &str) -> (Self, EngineClient<Channel>) {
         let listen = unix(socket);
         let child = Command::new(ENGINE)
-            .args(["serve", "--port", &format!("{port}=loopback"), "--hugepages", "none", "--metrics", "127.0.0.1:0"])
+            .args(["serve", "--port", port, "--hugepages", "none", "--metrics", "127.0.0.1:0"])
             .args(["--memory", "128M", "--listen", &listen, "--records-socket", &unix(&records_beside(socket))])
             .stderr(Stdio::null())
             .spawn()

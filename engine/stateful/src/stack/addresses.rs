@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where a flow has its addresses: those of IPv4, and the lower 32 bits of those of IPv6, in its first cache line; the other 96 bits of
 //! IPv6 lie beside.
-use super::secrets::{HashKeys, folded};
+use super::hash_keys::{HashKeys, folded};
 use crate::Address;
 
 /// The upper 96 bits of an address of IPv6, the least significant 32 of its upper half first: that half is read at once.
@@ -34,8 +34,14 @@ impl Upper {
     /// What is hashed of the address that has these: the lower 32 bits, mixed with a keyed hash of the others.
     #[inline(always)]
     pub(super) fn short(self, lower: u32, keys: &HashKeys) -> u32 {
-        let ((upper, next), [one, other]) = (self.halves(), keys.upper);
-        lower ^ folded(upper ^ one, next ^ other) as u32
+        lower ^ self.mixed(keys.upper) as u32
+    }
+
+    /// A hash of these bits with two keys.
+    #[inline(always)]
+    pub(super) fn mixed(self, [one, other]: [u64; 2]) -> u64 {
+        let (upper, next) = self.halves();
+        folded(upper ^ one, next ^ other)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{
     Tuple,
     addresses::Upper,
-    secrets::{HashKeys, folded},
+    hash_keys::{HashKeys, folded},
 };
 use crate::flow::{Flow, FlowIndex, flags};
 

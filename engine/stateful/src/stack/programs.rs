@@ -130,7 +130,7 @@ impl Stack {
     /// The first template that serves flows to this address and port, on a port of the engine, whatever their first bytes are.
     #[inline(always)]
     pub(super) fn first_server_for(&self, port: usize, tuple: &Tuple, protocol: Protocol) -> Option<TemplateIndex> {
-        self.found.servers(&self.scenario.pools, port, protocol, tuple).next()
+        self.found.servers(&self.pools, port, protocol, tuple).next()
     }
 
     /// The template that serves flows to this address and port, on a port of the engine: one that knows it by its first
@@ -142,7 +142,7 @@ impl Stack {
         protocol: Protocol,
         first_bytes: &[u8],
     ) -> Option<TemplateIndex> {
-        let (pools, templates) = (&self.scenario.pools, &self.scenario.templates);
+        let (pools, templates) = (&self.pools, &self.scenario.templates);
         let serving = self.found.servers(pools, port, protocol, tuple);
         let knows = |template: &crate::Template, bytes: &[u8]| {
             template.first_bytes().iter().all(|(offset, wanted)| {
@@ -164,6 +164,6 @@ impl Stack {
 
     /// Whether an address of the scenario is on a port, and of which template's side.
     pub(super) fn owner(&self, port: usize, address: Address) -> Option<SideIndex> {
-        self.found.owner(&self.scenario.pools, port, address)
+        self.found.owner(&self.pools, port, address)
     }
 }

@@ -24,6 +24,9 @@ use crate::{
     tcp::Instant,
 };
 
+/// UDP ports of clients of DHCP and DHCPv6 (RFC 2131 section 4.1, RFC 8415 section 7.2).
+const LEASE_PORTS: [u16; 2] = [68, 546];
+
 /// What is known of a frame before it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hints<'a> {
@@ -304,7 +307,7 @@ impl Stack {
             let group = destination(frame).and_then(|address| self.ports[port].group_mac(address));
             return if group == Some(mac) { None } else { Some(Received::Foreign) };
         }
-        let (pools, station) = (&self.scenario.pools, mac == self.ports[port].link.mac);
+        let (pools, station) = (&self.pools, mac == self.ports[port].link.mac);
         let Some(address) = destination(frame) else {
             // ARP, which others answer.
             let ours = station || self.found.has_mac(pools, port, mac);
@@ -534,7 +537,7 @@ impl Stack {
             return;
         }
         let own = if self.sides[side.position()].own_macs {
-            self.found.own_mac(&self.scenario.pools, side.template(), packet.destination)
+            self.found.own_mac(&self.pools, side.template(), packet.destination)
         } else {
             None
         };
@@ -576,6 +579,7 @@ impl Stack {
                         self.sides[SideIndex::of(template, false).position()].counters.one(Count::Unmatched);
                     }
                     return match self.owner(port, tuple.local) {
+                        Some(side) if self.is_of_lease(side, d) => Received::Foreign,
                         Some(side) if self.shared && side.is_client() => Received::Elsewhere,
                         Some(_) => Received::Taken,
                         None => Received::Foreign,
@@ -604,6 +608,12 @@ impl Stack {
         self.go_on_by_all(index);
         self.settle(index);
         Received::Taken
+    }
+
+    /// Whether a datagram that no template serves keeps the lease of a client's address: who keeps that reads it.
+    #[cold]
+    fn is_of_lease(&self, side: SideIndex, d: &Datagram<'_>) -> bool {
+        !self.leased.is_empty() && side.is_client() && LEASE_PORTS.contains(&d.destination_port)
     }
 
     fn receive_icmp_error(&mut self, port: usize, error: &Error, wanted: &Lookup) -> Received {

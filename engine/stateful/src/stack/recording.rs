@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where a stack's work for a flow begins and ends, for the records of flows: see [`Records`].
-use super::{Key, Stack, Tuple, secrets::HashKeys};
+use super::{Key, Stack, Tuple, hash_keys::HashKeys};
 use crate::{
     counters::Count,
     flow::{FlowIndex, State, flags},

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Tuple,
+    leased::LeasedClient,
     side_index::{SideIndex, TemplateIndex},
 };
 use crate::{Address, Pool, Protocol, Scenario};
@@ -46,7 +47,7 @@ impl Intervals {
         let mut edges: BTreeMap<u128, (Vec<Entry>, Vec<Entry>)> = BTreeMap::new();
         for entry in all {
             let pool = entry.1.of(pools);
-            let (first, last) = (pool.address(0).0, pool.address(pool.last_offset()).0);
+            let (Address(first), Address(last)) = pool.span();
             edges.entry(first).or_default().0.push(*entry);
             if let Some(behind) = last.checked_add(1) {
                 edges.entry(behind).or_default().1.push(*entry);
@@ -178,9 +179,15 @@ impl Sides {
     pub(super) fn is_own_mac(&self, pools: &[Pool], port: usize, address: Address, mac: [u8; 6]) -> Option<bool> {
         let at = self.owners.get(port).map_or(&[][..], |owners| owners.at(address));
         let clients = at.iter().filter(|(side, _)| side.is_client()).map(|(_, pool)| pool.of(pools));
-        let owning = clients.filter(|pool| pool.owns(address));
-        let mut macs = owning.filter_map(|pool| pool.mac(pool.contains(address)?)).peekable();
-        macs.peek().is_some().then(|| macs.any(|own| own == mac))
+        clients.filter_map(|pool| pool.is_mac_of(mac, address)).reduce(|one, other| one | other)
+    }
+
+    /// The client of a template's leased pools that has an address.
+    pub(super) fn leased(&self, pools: &[Pool], template: TemplateIndex, client: Address) -> Option<LeasedClient> {
+        self.macs[template.position()].at(client).iter().find_map(|(_, index)| {
+            let pool = Some(index.of(pools)).filter(|pool| pool.is_leased())?;
+            Some(LeasedClient { pool: index.0, offset: pool.contains(client)? as u32 })
+        })
     }
 
     /// The MAC of a template's client that has one of its own.

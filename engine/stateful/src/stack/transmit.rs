@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sending: answers to segments of no open flow first, then flows in turn.
-use super::{Stack, side_index::SideIndex};
+use super::{Stack, leased::LeasedClient, side_index::SideIndex};
 use crate::{
     Address,
     counters::Count,
     flow::{FlowIndex, State, flags},
     offload::OffloadRequest,
     packet::{Endpoints, LowerHeaders, Options, TCP_HEADER},
+    slab::NONE,
     tcp::{Context, Data, Instant, Output, SendOutcome, Sources},
 };
 
@@ -124,9 +125,11 @@ impl Stack {
                 Endpoints::V4 { source, .. } => Address::v4(source),
                 Endpoints::V6 { source, .. } => source,
             };
-            if let Some(own) =
-                self.found.own_mac(&self.scenario.pools, SideIndex::of_flow(flow.side).template(), client)
-            {
+            let own = match self.leased.get(index.position()) {
+                Some(&LeasedClient { pool, offset }) if pool != NONE => self.pools[pool as usize].mac(offset.into()),
+                _ => self.found.own_mac(&self.pools, SideIndex::of_flow(flow.side).template(), client),
+            };
+            if let Some(own) = own {
                 source = own;
             }
         }

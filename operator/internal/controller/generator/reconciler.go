@@ -181,12 +181,16 @@ func (r *Reconciler) pods(ctx context.Context, g *spatev1.TrafficGenerator) ([]*
 }
 
 // reconcile creates and deletes pods, and updates the status. It returns when to reconcile again.
-func (r *Reconciler) reconcile(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun) (time.Duration, error) {
+func (r *Reconciler) reconcile(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun) (again time.Duration, err error) {
 	g.Status.ObservedGeneration = g.Generation
 	g.Status.Selector = labels.SelectorFromSet(podspec.Labels(g)).String()
+	sessionsSet := false
 	defer func() {
 		measurementReady(g)
 		machineReady(g)
+		if !sessionsSet && err == nil {
+			routingReady(g, []string{"the sessions are not set; the condition Ready says why"})
+		}
 	}()
 	g.Status.Runs = runs.Names(active)
 	reports, err := r.queryEngines(ctx, g, pods) // first: orphaned runs are stopped even if the generator has other problems
@@ -281,7 +285,8 @@ func (r *Reconciler) reconcile(ctx context.Context, g *spatev1.TrafficGenerator,
 	refused := r.configureRouting(ctx, g, f.live, reports.answers)
 	problems := r.report(ctx, g, pods, f.live, reports)
 	awaited := routingReady(g, refused)
-	again := r.settle(ctx, g, f, resizing(g, active), problems)
+	sessionsSet = true
+	again = r.settle(ctx, g, f, resizing(g, active), problems)
 	if reports.unscraped {
 		again = min(again, soon)
 	}

@@ -41,7 +41,7 @@ func (r *Reconciler) configureRouting(ctx context.Context, g *spatev1.TrafficGen
 			continue
 		}
 		if answers[pod.Name].info.Routing == nil {
-			problems[i] = fmt.Sprintf("pod %s: its ports are no routers; it is replaced when no run uses it", pod.Name)
+			problems[i] = fmt.Sprintf("pod %s has no container routing yet: it is replaced when no run uses it", pod.Name)
 			continue
 		}
 		wg.Go(func() {
@@ -51,6 +51,8 @@ func (r *Reconciler) configureRouting(ctx context.Context, g *spatev1.TrafficGen
 			}
 			if err != nil {
 				problems[i] = fmt.Sprintf("pod %s: %s", pod.Name, inSpec(&g.Spec, err))
+			} else if problem := answers[pod.Name].info.Routing.Problem; problem != "" {
+				problems[i] = fmt.Sprintf("pod %s: %s (kubectl spate logs %s --container routing)", pod.Name, problem, g.Name)
 			}
 		})
 	}
@@ -101,7 +103,7 @@ func sessionStatus(before []spatev1.GeneratorPortStatus, p *enginev1.PortInfo, n
 		since := metav1.NewTime(now.Add(-time.Duration(s.ForS) * time.Second).Truncate(time.Second))
 		status := spatev1.RoutingSessionStatus{
 			Name: s.Name, Protocol: protocols[s.Protocol], Up: s.Up, State: s.State, Since: &since, LastError: s.LastError,
-			Flaps: int64(s.Flaps), RoutesReceived: int64(s.RoutesReceived),
+			Flaps: int64(s.Flaps), RoutesReceived: int64(s.RoutesReceived), RoutesConfigured: int64(s.RoutesConfigured), RoutesSent: int64(s.RoutesSent),
 		}
 		for _, known := range reported {
 			if known.Name == s.Name && known.State == s.State && known.Flaps == status.Flaps && known.Since != nil {
@@ -120,17 +122,24 @@ func routingReady(g *spatev1.TrafficGenerator, problems []string) (awaited bool)
 		meta.RemoveStatusCondition(&g.Status.Conditions, spatev1.ConditionRoutingReady)
 		return false
 	}
+	// What engines were queried before they had the sessions of another specification is none of these.
+	known := meta.FindStatusCondition(g.Status.Conditions, spatev1.ConditionRoutingReady)
+	isNew := known == nil || known.ObservedGeneration != g.Generation
 	set := func(value metav1.ConditionStatus, reason, message string) {
 		kstatus.Set(&g.Status.Conditions, spatev1.ConditionRoutingReady, value, g.Generation, reason, message)
 	}
-	sessions := 0
+	sessions, missing := 0, int(g.Spec.Replicas)-len(g.Status.Pods)
 	for _, pod := range g.Status.Pods {
-		for _, port := range pod.Ports {
-			for _, s := range port.Sessions {
+		reported := sessionsOf(pod)
+		for _, wanted := range sessionNames(&g.Spec) {
+			s, ok := reported[wanted]
+			switch {
+			case !ok:
+				missing++
+			case !s.Up:
+				problems = append(problems, fmt.Sprintf("pod %s: %s", pod.Name, down(wanted.port, &s)))
+			default:
 				sessions++
-				if !s.Up {
-					problems = append(problems, fmt.Sprintf("pod %s: %s", pod.Name, down(port.Name, &s)))
-				}
 			}
 		}
 	}
@@ -139,11 +148,46 @@ func routingReady(g *spatev1.TrafficGenerator, problems []string) (awaited bool)
 		set(metav1.ConditionFalse, spatev1.ReasonRoutingNotReady, few(problems))
 	case sessions == 0:
 		set(metav1.ConditionUnknown, spatev1.ReasonNoEngines, "no engine has reported its sessions")
+	case missing > 0:
+		set(metav1.ConditionUnknown, spatev1.ReasonNoEngines, "not all engines have reported all of their sessions")
+	case isNew:
+		set(metav1.ConditionUnknown, spatev1.ReasonNoEngines, "the engines have not reported the sessions of this specification yet")
 	default:
-		set(metav1.ConditionTrue, spatev1.ReasonSessionsUp, fmt.Sprintf("%d sessions are up", sessions))
+		set(metav1.ConditionTrue, spatev1.ReasonSessionsUp, fmt.Sprintf("all sessions are up: %d", sessions))
 		return false
 	}
 	return true
+}
+
+// sessionName is a session of a port of every pod.
+type sessionName struct {
+	port    string
+	session string
+}
+
+// sessionNames returns the sessions that are specified.
+func sessionNames(spec *spatev1.TrafficGeneratorSpec) (all []sessionName) {
+	for i := range spec.Ports {
+		port := &spec.Ports[i]
+		if port.Routing == nil {
+			continue
+		}
+		for _, name := range ports.SessionNames(port.Routing) {
+			all = append(all, sessionName{string(port.Name), string(name)})
+		}
+	}
+	return all
+}
+
+// sessionsOf returns the sessions that a pod has reported.
+func sessionsOf(pod spatev1.GeneratorPodStatus) map[sessionName]spatev1.RoutingSessionStatus {
+	reported := map[sessionName]spatev1.RoutingSessionStatus{}
+	for _, port := range pod.Ports {
+		for _, s := range port.Sessions {
+			reported[sessionName{port.Name, s.Name}] = s
+		}
+	}
+	return reported
 }
 
 // down describes a session that is not up.

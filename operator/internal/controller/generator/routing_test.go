@@ -45,18 +45,37 @@ func TestRoutingIsReadyWhenAllSessionsAreUp(t *testing.T) {
 	if routingReady(g, nil) || found() != nil {
 		t.Errorf("a generator without routing has the condition %+v", found())
 	}
-	g.Spec.Ports = []spatev1.GeneratorPort{{Name: "east", Routing: &spatev1.PortRouting{BGP: []spatev1.BGPSession{{Name: "dut"}}}}}
+	g.Spec.Replicas = 1
+	g.Spec.Ports = []spatev1.GeneratorPort{{Name: "east", Routing: &spatev1.PortRouting{BGP: []spatev1.BGPSession{{Name: "dut"}, {Name: "six"}}}}}
 	if !routingReady(g, nil) || found().Status != metav1.ConditionUnknown {
 		t.Errorf("no engine has answered: %+v", found())
 	}
-	session := spatev1.RoutingSessionStatus{Name: "dut", State: "Connect", LastError: "Socket: Connection refused"}
-	g.Status.Pods = []spatev1.GeneratorPodStatus{{Name: "g-0", Ports: []spatev1.GeneratorPortStatus{{Name: "east", Sessions: []spatev1.RoutingSessionStatus{session}}}}}
+	down := spatev1.RoutingSessionStatus{Name: "dut", State: "Connect", LastError: "Socket: Connection refused"}
+	up := spatev1.RoutingSessionStatus{Name: "six", Up: true}
+	g.Status.Pods = []spatev1.GeneratorPodStatus{{Name: "g-0", Ports: []spatev1.GeneratorPortStatus{{Name: "east", Sessions: []spatev1.RoutingSessionStatus{down, up}}}}}
 	if !routingReady(g, nil) || found().Reason != spatev1.ReasonRoutingNotReady || found().Message != "pod g-0: session east/dut: Connect: Socket: Connection refused" {
 		t.Errorf("a session is down: %+v", found())
 	}
-	g.Status.Pods[0].Ports[0].Sessions[0].Up = true
-	if routingReady(g, nil) || found().Status != metav1.ConditionTrue || found().Message != "1 sessions are up" {
+	g.Status.Pods[0].Ports[0].Sessions = []spatev1.RoutingSessionStatus{up}
+	if !routingReady(g, nil) || found().Status != metav1.ConditionUnknown {
+		t.Errorf("a session has not been reported: %+v", found())
+	}
+	down.Up = true
+	g.Status.Pods[0].Ports[0].Sessions = []spatev1.RoutingSessionStatus{down, up}
+	if routingReady(g, nil) || found().Status != metav1.ConditionTrue || found().Message != "all sessions are up: 2" {
 		t.Errorf("all are up: %+v", found())
+	}
+	g.Spec.Replicas = 2
+	if !routingReady(g, nil) || found().Status != metav1.ConditionUnknown {
+		t.Errorf("a pod has not answered: %+v", found())
+	}
+	g.Spec.Replicas = 1
+	g.Generation++
+	if !routingReady(g, nil) || found().Status != metav1.ConditionUnknown {
+		t.Errorf("what was reported may be of the generation before: %+v", found())
+	}
+	if routingReady(g, nil) || found().Status != metav1.ConditionTrue {
+		t.Errorf("all are up again: %+v", found())
 	}
 	if !routingReady(g, []string{"pod g-0: a", "b", "c", "d", "e"}) || found().Message != "pod g-0: a; b; c; and 2 more" {
 		t.Errorf("engines do not have what is specified: %+v", found())

@@ -25,7 +25,7 @@ import (
 func (s *scope) finish(ctx context.Context, stats []*enginev1.WatchStatsResponse, facts *storage.Facts) error {
 	why := s.end.message
 	result := resultOf(stats, facts, s.run)
-	result.Duration = spatev1.MeasuredTime(s.measured())
+	result.Duration, result.Routing = spatev1.MeasuredTime(s.measured()), s.routing(stats)
 	s.sample(ctx, &result, stats, true)
 	s.adoptThresholds()
 	if err := s.compare(ctx); err != nil {
@@ -354,6 +354,14 @@ func forThresholds(r spatev1.RunResult) verdict.Result {
 		for _, pod := range all.Pods {
 			if pod.Problem != "" {
 				out.Records.FilesNotWritten++
+			}
+		}
+	}
+	if r.Routing != nil {
+		out.Routing.Sessions = make(map[string]verdict.Session, len(r.Routing.Sessions))
+		for name, s := range r.Routing.Sessions {
+			out.Routing.Sessions[name] = verdict.Session{
+				Up: s.Up, Flaps: s.Flaps, Configured: s.Configured, Sent: s.Sent, Received: s.Received, UpdatesSent: s.UpdatesSent, UpdatesReceived: s.UpdatesReceived,
 			}
 		}
 	}

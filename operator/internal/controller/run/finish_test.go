@@ -105,7 +105,7 @@ func TestADrainThatTimedOutMakesTheRunInvalid(t *testing.T) {
 		}},
 	}
 	run := admitted("g-0", "g-1")
-	s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: run}
+	s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: run, found: &findings{}}
 	must(t, s.finish(t.Context(), stats, &storage.Facts{}))
 	s.conditions()
 	if v := run.Status.Verdict; v.Outcome != spatev1.VerdictInvalid || len(v.Reasons) != 2 {
@@ -131,7 +131,7 @@ func TestCountersThatContradictEachOtherMakeTheRunInvalid(t *testing.T) {
 	}
 	run := admitted("g-0", "g-1")
 	run.Status.Resolved.Thresholds = []spatev1.Threshold{{Name: "t", Expression: "result.lost == 0"}}
-	s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: run}
+	s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: run, found: &findings{}}
 	must(t, s.finish(t.Context(), stats, &storage.Facts{}))
 	s.conditions()
 	if v := run.Status.Verdict; v.Outcome != spatev1.VerdictInvalid || len(v.Thresholds) != 1 || !v.Thresholds[0].Met {

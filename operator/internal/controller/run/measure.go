@@ -36,13 +36,14 @@ type sample struct {
 // which may be slower than the reconciling. Counters are sampled at the same pace.
 func (s *scope) measure(ctx context.Context, stats []*enginev1.WatchStatsResponse, facts *storage.Facts) {
 	s.withoutLink(stats, facts)
+	routing := s.routing(stats)
 	last := s.found.sample
 	known := !last.written.IsZero()
 	if known && time.Since(last.written) < pace(s.r.supervisor.size(), s.r.requests) {
 		return
 	}
 	result := resultOf(stats, facts, s.run)
-	result.Duration = spatev1.MeasuredTime(s.measured())
+	result.Duration, result.Routing = spatev1.MeasuredTime(s.measured()), routing
 	s.sample(ctx, &result, stats, false)
 	current := sampleOf(stats)
 	result.Streams, result.Templates, result.Groups = nil, nil, nil

@@ -103,7 +103,7 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 		if deadline, known := s.prepareDeadline(); s.run.Status.TrafficStartTime != nil && known && time.Now().After(deadline) {
 			return s.refused(ctx, []error{missedStart(s.run.Status.TrafficStartTime.Time, began, time.Now())})
 		}
-		s.run.Status.PortBaseline = s.baseline(holds)
+		s.run.Status.PortBaseline, s.run.Status.SessionBaseline = s.baseline(holds), s.sessionBaseline(holds)
 		missed := time.Duration(0)
 		if previous := s.run.Status.TrafficStartTime; previous != nil {
 			missed = max(time.Since(previous.Time), startMargin)

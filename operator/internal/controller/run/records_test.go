@@ -79,7 +79,7 @@ func TestRecordsThatAreLostAreNamedAndChangeNoVerdict(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			run, recorder := recordingRun(), events.NewFakeRecorder(1)
-			s := &scope{r: &Reconciler{Memory: &storage.Memory{}, Events: recorder}, run: run}
+			s := &scope{r: &Reconciler{Memory: &storage.Memory{}, Events: recorder}, run: run, found: &findings{}}
 			must(t, s.finish(t.Context(), c.stats, &storage.Facts{}))
 			s.conditions()
 			recorded := meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionRecorded)
@@ -120,7 +120,7 @@ func TestRecordsOfAllEnginesAreSummedTheWarmupIncluded(t *testing.T) {
 func TestThresholdsMayAskForRecords(t *testing.T) {
 	run := recordingRun()
 	run.Status.Resolved.Thresholds = []spatev1.Threshold{{Name: "recorded", Expression: "result.records.filesNotWritten == 0"}, {Name: "none-dropped", Expression: "result.records.dropped == 0 && result.records.written == 100"}}
-	s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: run}
+	s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: run, found: &findings{}}
 	must(t, s.finish(t.Context(), recording(0, file("r-0.parquet", 100, 0, ""), file("r-1.parquet", 0, 0, "read-only file system")), &storage.Facts{}))
 	v := run.Status.Verdict
 	if v.Outcome != spatev1.VerdictFailed || v.Thresholds[0].Met || !v.Thresholds[1].Met || v.Reasons[0].Reason != spatev1.ReasonThresholdMissed || v.Reasons[1].Reason != spatev1.ReasonRecordsNotWritten {
@@ -131,7 +131,7 @@ func TestThresholdsMayAskForRecords(t *testing.T) {
 func TestThresholdsMayAskThatSomebodyReads(t *testing.T) {
 	run := recordingRun()
 	run.Status.Resolved.Thresholds = []spatev1.Threshold{{Name: "read", Expression: "result.records.undelivered == 0"}, {Name: "some", Expression: "result.records.delivered == 120"}}
-	s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: run}
+	s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: run, found: &findings{}}
 	must(t, s.finish(t.Context(), recording(0, noFile(100, 7), noFile(20, 0)), &storage.Facts{}))
 	if v := run.Status.Verdict; v.Outcome != spatev1.VerdictFailed || v.Thresholds[0].Met || !v.Thresholds[1].Met {
 		t.Errorf("%+v", v)
@@ -140,7 +140,7 @@ func TestThresholdsMayAskThatSomebodyReads(t *testing.T) {
 
 func TestRecordsOfARunUnderWayAndOfALostEngineAreNotKnown(t *testing.T) {
 	run := recordingRun()
-	s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: run}
+	s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: run, found: &findings{}}
 	recorded := func() *metav1.Condition {
 		s.conditions()
 		return meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionRecorded)

@@ -36,7 +36,7 @@ func (s *scope) checkRouters(stats []*enginev1.WatchStatsResponse) {
 func (s *scope) routersEnded(stats []*enginev1.WatchStatsResponse) (ended []string) {
 	for i, st := range present(stats) {
 		started := st.GetRun().GetStartedAtNs()
-		if started == 0 || s.pods[i] == nil || !s.usesRouting(st.GetPorts()) {
+		if started == 0 || s.pods[i] == nil || st.GetRun().GetRoutes() == nil && !s.usesRouting(st.GetPorts()) {
 			continue
 		}
 		if end := podspec.RoutingEnd(s.pods[i]); end != nil && !end.FinishedAt.Time.Before(time.Unix(0, started).Add(-comesBack)) {

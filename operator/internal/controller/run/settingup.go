@@ -2,7 +2,7 @@
 
 package run
 
-// This file answers: are the sessions of the run's ports up, and how long does the run wait for them?
+// This file answers: are the sessions of the run's ports up and its routes sent, and how long does the run wait for them?
 
 import (
 	"cmp"
@@ -15,6 +15,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/ports"
 )
 
 const (
@@ -26,22 +27,29 @@ const (
 	defaultSetup = time.Minute
 )
 
-// setUp waits for the sessions of the run's ports; true if none is awaited.
+// setUp waits for the sessions of the run's ports, and for its routes to be sent; true if nothing is awaited.
 func (s *scope) setUp(ctx context.Context, holds []engineState) (ready bool, again time.Duration) {
-	down := s.sessionsDown(holds)
-	if len(down) == 0 {
+	awaited, sent := s.sessionsDown(holds), true
+	for i, h := range holds {
+		routes := h.info.GetRoutes()
+		awaited, sent = append(awaited, routesUnsent(s.podName(i), routes)...), sent && (routes == nil || routes.Ready)
+	}
+	switch {
+	case len(awaited) == 0 && !sent: // a session fell after its state was read
+		awaited = []string{"routes are not sent"}
+	case len(awaited) == 0:
 		return true, 0
 	}
 	if s.run.Status.SetupTime == nil {
 		now := metav1.Now()
 		s.run.Status.SetupTime, s.run.Status.Phase = &now, spatev1.RunSettingUp
 	}
-	message := strings.Join(down[:min(len(down), maxSessions)], "; ")
-	if more := len(down) - maxSessions; more > 0 {
+	message := strings.Join(awaited[:min(len(awaited), maxSessions)], "; ")
+	if more := len(awaited) - maxSessions; more > 0 {
 		message += fmt.Sprintf("; and %d more", more)
 	}
 	if limit := s.setupTimeout(); time.Since(s.run.Status.SetupTime.Time) > limit {
-		s.stop(ctx, "the sessions of the run's ports are not up")
+		s.stop(ctx, "the sessions of the run's ports are not up, or its routes not sent")
 		s.invalid(spatev1.ReasonSetupTimedOut, fmt.Sprintf("not set up within %s: %s%s", limit, message, s.remedy()), "")
 		return false, 0
 	}
@@ -73,13 +81,29 @@ func (s *scope) sessionsDown(holds []engineState) (down []string) {
 	for i, h := range holds {
 		for j := range s.generator.Spec.Ports {
 			port := &s.generator.Spec.Ports[j]
-			if port.Routing == nil || !uses(h.ports, string(port.Name)) {
+			if port.Routing == nil || !uses(h.ports, string(port.Name)) && !advertises(h.info.GetRoutes(), string(port.Name)) {
 				continue
 			}
-			down = append(down, portDown(s.run.Status.Resolved.Generator.Pods[i].Name, port, h.sessions[string(port.Name)], h.routing)...)
+			pod := s.run.Status.Resolved.Generator.Pods[i].Name
+			down = append(down, portDown(pod, port, h.sessions[string(port.Name)], h.routing, s.reported(pod, string(port.Name)))...)
 		}
 	}
 	return down
+}
+
+// reported returns the sessions of a port of a pod in the generator's status.
+func (s *scope) reported(pod, port string) []spatev1.RoutingSessionStatus {
+	for i := range s.generator.Status.Pods {
+		if s.generator.Status.Pods[i].Name != pod {
+			continue
+		}
+		for _, p := range s.generator.Status.Pods[i].Ports {
+			if p.Name == port {
+				return p.Sessions
+			}
+		}
+	}
+	return nil
 }
 
 // uses reports whether a run has a port.
@@ -92,21 +116,30 @@ func uses(ports []*enginev1.PortStats, name string) bool {
 	return false
 }
 
-// portDown describes the sessions of a port of a pod that are not up.
-func portDown(pod string, port *spatev1.GeneratorPort, sessions []*enginev1.RoutingSession, routing *enginev1.RoutingInfo) (down []string) {
-	r := port.Routing
-	wanted := len(r.BGP) + len(r.OSPF) + len(r.RIP) + len(r.BFD)
+// portDown describes the sessions of a port of a pod that are not up. The text changes only with a session, since it is written to the
+// run's status: the instant of the change is that of the generator's status, once that has it.
+func portDown(pod string, port *spatev1.GeneratorPort, sessions []*enginev1.RoutingSession, routing *enginev1.RoutingInfo, reported []spatev1.RoutingSessionStatus) (down []string) {
+	wanted := ports.SessionNames(port.Routing)
+	isOther := len(sessions) != len(wanted)
+	for i := 0; i < len(wanted) && !isOther; i++ {
+		isOther = sessions[i].Name != string(wanted[i])
+	}
 	switch {
 	case routing.GetProblem() != "":
 		return []string{fmt.Sprintf("pod %s: port %s: %s", pod, port.Name, routing.Problem)}
-	case len(sessions) != wanted:
-		return []string{fmt.Sprintf("pod %s: port %s has %d of its %d sessions; the condition RoutingReady of the generator says why", pod, port.Name, len(sessions), wanted)}
+	case isOther:
+		return []string{fmt.Sprintf("pod %s: port %s does not have the sessions of its specification; the condition RoutingReady of the generator says why", pod, port.Name)}
 	}
 	for _, session := range sessions {
 		if session.Up {
 			continue
 		}
-		text := fmt.Sprintf("pod %s: session %s/%s: %s for %d s", pod, port.Name, session.Name, session.State, session.ForS)
+		text := fmt.Sprintf("pod %s: session %s/%s: %s", pod, port.Name, session.Name, session.State)
+		for _, known := range reported {
+			if known.Name == session.Name && known.State == session.State && known.Since != nil {
+				text += " since " + known.Since.UTC().Format(time.RFC3339)
+			}
+		}
 		if session.LastError != "" {
 			text += ": " + session.LastError
 		}

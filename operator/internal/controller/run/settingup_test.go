@@ -35,13 +35,31 @@ func TestARunStartsWhenTheSessionsOfItsPortsAreUp(t *testing.T) {
 	if ready || again != settingUpPause || s.run.Status.Phase != spatev1.RunSettingUp || s.run.Status.SetupTime == nil {
 		t.Errorf("ready %v, again %s, %+v", ready, again, s.run.Status)
 	}
-	if want := (waiting{spatev1.ReasonRoutingNotReady, "pod g-0: session east/dut: Connect for 12 s: Socket: Connection refused"}); s.waiting != want {
+	if want := (waiting{spatev1.ReasonRoutingNotReady, "pod g-0: session east/dut: Connect: Socket: Connection refused"}); s.waiting != want {
 		t.Errorf("got %+v", s.waiting)
 	}
 	s.waiting = waiting{}
 	down.Up = true
 	if ready, _ := s.setUp(context.Background(), holds); !ready || s.waiting.reason != "" {
 		t.Errorf("the session is up, and the run waits: %+v", s.waiting)
+	}
+}
+
+func TestWhatARunWaitsForIsWrittenOnlyWhenASessionChanges(t *testing.T) {
+	session := &enginev1.RoutingSession{Name: "dut", State: "Connect", ForS: 12}
+	s, holds := awaiting(session)
+	since := metav1.NewTime(time.Date(2026, 11, 29, 1, 2, 3, 0, time.UTC))
+	known := []spatev1.RoutingSessionStatus{{Name: "dut", State: "Connect", Since: &since}}
+	s.generator.Status.Pods = []spatev1.GeneratorPodStatus{{Name: "g-0", Ports: []spatev1.GeneratorPortStatus{{Name: "west"}, {Name: "east", Sessions: known}}}}
+	for range 2 {
+		if s.setUp(context.Background(), holds); s.waiting.message != "pod g-0: session east/dut: Connect since 2026-11-29T01:02:03Z" {
+			t.Errorf("got %+v", s.waiting)
+		}
+		session.ForS++
+	}
+	session.State = "Active"
+	if s.setUp(context.Background(), holds); s.waiting.message != "pod g-0: session east/dut: Active" {
+		t.Errorf("the instant is that of another state: %+v", s.waiting)
 	}
 }
 
@@ -59,7 +77,7 @@ func TestARunThatNeedNotWaitIsNotInSettingUp(t *testing.T) {
 
 func TestSessionsThatAnEngineDoesNotHaveAreAwaited(t *testing.T) {
 	s, holds := awaiting()
-	if ready, _ := s.setUp(context.Background(), holds); ready || !strings.Contains(s.waiting.message, "port east has 0 of its 1 sessions; the condition RoutingReady of the generator says why") {
+	if ready, _ := s.setUp(context.Background(), holds); ready || !strings.Contains(s.waiting.message, "port east does not have the sessions of its specification; the condition RoutingReady of the generator says why") {
 		t.Errorf("got %+v", s.waiting)
 	}
 	holds[0].routing.Problem = "BIRD is not reached: connection refused"
@@ -81,7 +99,7 @@ func TestARunWhoseSessionsDoNotComeUpIsInvalid(t *testing.T) {
 	if verdict := s.run.Status.Verdict; ready || again != 0 || verdict == nil || verdict.Outcome != spatev1.VerdictInvalid || verdict.Reasons[0].Reason != spatev1.ReasonSetupTimedOut {
 		t.Fatalf("got %+v", s.run.Status)
 	}
-	if want := "not set up within 50s: pod g-0: session east/dut: Active for 60 s; fix this"; !strings.HasPrefix(s.run.Status.Verdict.Reasons[0].Message, want) {
+	if want := "not set up within 50s: pod g-0: session east/dut: Active; fix this"; !strings.HasPrefix(s.run.Status.Verdict.Reasons[0].Message, want) {
 		t.Errorf("got %s", s.run.Status.Verdict.Reasons[0].Message)
 	}
 }

@@ -219,6 +219,7 @@ func (s *scope) abortedByThreshold(ctx context.Context, stats []*enginev1.WatchS
 	}
 	if ofRun := aborting(s.run.Status.Resolved.Thresholds, time.Since(s.stageEnd(-1))); len(ofRun) > 0 {
 		result := stageResult(nil, stats, settled, facts, s.run)
+		result.Routing = s.routing(stats)
 		if why := s.firstMissed(ofRun, result); why != "" {
 			return why, nil
 		}

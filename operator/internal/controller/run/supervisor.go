@@ -42,7 +42,8 @@ type findings struct {
 	written      *spatev1.TrafficRun // as last written; nil if the cache has that version
 	sample       sample
 	sampling     sampling
-	requested    *requested // nil until a rate is applied
+	routing      *spatev1.RoutingResult // as last read of all engines; nil if it was not
+	requested    *requested             // nil until a rate is applied
 	permission   permission
 	appliedLimit appliedLimit
 	// read are the counters that each pod's engine was last seen with, by the pod's index, if the run goes on without lost pods.

@@ -3581,7 +3581,9 @@ type WatchStatsResponse struct {
 	// One for each template and side that is on this engine.
 	Templates []*TemplateStats `protobuf:"bytes,7,rep,name=templates,proto3" json:"templates,omitempty"`
 	// Where connections are recorded.
-	Records       *RecordStats `protobuf:"bytes,8,opt,name=records,proto3" json:"records,omitempty"`
+	Records *RecordStats `protobuf:"bytes,8,opt,name=records,proto3" json:"records,omitempty"`
+	// One for each group of emulated clients, in the plan's order.
+	Clients       []*ClientGroupStats `protobuf:"bytes,9,rep,name=clients,proto3" json:"clients,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3672,6 +3674,326 @@ func (x *WatchStatsResponse) GetRecords() *RecordStats {
 	return nil
 }
 
+func (x *WatchStatsResponse) GetClients() []*ClientGroupStats {
+	if x != nil {
+		return x.Clients
+	}
+	return nil
+}
+
+// Emulated clients of a group on this engine, since the run was prepared.
+type ClientGroupStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Clients of this engine.
+	Wanted uint32 `protobuf:"varint,2,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	// As many are bound as the plan wants before the start (ClientsReady). A group that was ready may not be any more.
+	Ready bool `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
+	// Clients by state: Idle, Discovering, Requesting, Rebinding, Renewing, Bound, Released, Failed. All states, 0 or not.
+	States []*NamedCounter `protobuf:"bytes,4,rep,name=states,proto3" json:"states,omitempty"`
+	// Clients that have failed, by cause; those that are not 0.
+	Causes []*NamedCounter `protobuf:"bytes,5,rep,name=causes,proto3" json:"causes,omitempty"`
+	// Counts that are not 0, by the names of engine/clients/src/counters.rs.
+	Counters []*NamedCounter `protobuf:"bytes,6,rep,name=counters,proto3" json:"counters,omitempty"`
+	// From when clients started until they were bound.
+	SetupTime *LatencyStats `protobuf:"bytes,7,opt,name=setup_time,json=setupTime,proto3" json:"setup_time,omitempty"`
+	// From DHCPDISCOVER to DHCPOFFER, and from SOLICIT to ADVERTISE: of the last message sent to the first answer.
+	OfferTime *LatencyStats `protobuf:"bytes,8,opt,name=offer_time,json=offerTime,proto3" json:"offer_time,omitempty"`
+	// From DHCPREQUEST to DHCPACK, and from REQUEST to REPLY.
+	AckTime *LatencyStats `protobuf:"bytes,9,opt,name=ack_time,json=ackTime,proto3" json:"ack_time,omitempty"`
+	// Setups in whole seconds, from the first with one on to the last one that is over; absent before one is.
+	SetupRate *SetupRate `protobuf:"bytes,10,opt,name=setup_rate,json=setupRate,proto3" json:"setup_rate,omitempty"`
+	// Frames for clients of the port that were lost because their thread was behind.
+	FramesLost    uint64 `protobuf:"varint,11,opt,name=frames_lost,json=framesLost,proto3" json:"frames_lost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientGroupStats) Reset() {
+	*x = ClientGroupStats{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientGroupStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientGroupStats) ProtoMessage() {}
+
+func (x *ClientGroupStats) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientGroupStats.ProtoReflect.Descriptor instead.
+func (*ClientGroupStats) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ClientGroupStats) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ClientGroupStats) GetWanted() uint32 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
+}
+
+func (x *ClientGroupStats) GetReady() bool {
+	if x != nil {
+		return x.Ready
+	}
+	return false
+}
+
+func (x *ClientGroupStats) GetStates() []*NamedCounter {
+	if x != nil {
+		return x.States
+	}
+	return nil
+}
+
+func (x *ClientGroupStats) GetCauses() []*NamedCounter {
+	if x != nil {
+		return x.Causes
+	}
+	return nil
+}
+
+func (x *ClientGroupStats) GetCounters() []*NamedCounter {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
+func (x *ClientGroupStats) GetSetupTime() *LatencyStats {
+	if x != nil {
+		return x.SetupTime
+	}
+	return nil
+}
+
+func (x *ClientGroupStats) GetOfferTime() *LatencyStats {
+	if x != nil {
+		return x.OfferTime
+	}
+	return nil
+}
+
+func (x *ClientGroupStats) GetAckTime() *LatencyStats {
+	if x != nil {
+		return x.AckTime
+	}
+	return nil
+}
+
+func (x *ClientGroupStats) GetSetupRate() *SetupRate {
+	if x != nil {
+		return x.SetupRate
+	}
+	return nil
+}
+
+func (x *ClientGroupStats) GetFramesLost() uint64 {
+	if x != nil {
+		return x.FramesLost
+	}
+	return 0
+}
+
+// Setups a second.
+type SetupRate struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Min           uint64                 `protobuf:"varint,1,opt,name=min,proto3" json:"min,omitempty"`
+	Mean          float64                `protobuf:"fixed64,2,opt,name=mean,proto3" json:"mean,omitempty"`
+	Max           uint64                 `protobuf:"varint,3,opt,name=max,proto3" json:"max,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetupRate) Reset() {
+	*x = SetupRate{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetupRate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetupRate) ProtoMessage() {}
+
+func (x *SetupRate) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetupRate.ProtoReflect.Descriptor instead.
+func (*SetupRate) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *SetupRate) GetMin() uint64 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *SetupRate) GetMean() float64 {
+	if x != nil {
+		return x.Mean
+	}
+	return 0
+}
+
+func (x *SetupRate) GetMax() uint64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+type ListClientsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// May be empty while there is one run only that has not ended.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Name of a group; empty: all groups.
+	Clients string `protobuf:"bytes,2,opt,name=clients,proto3" json:"clients,omitempty"`
+	// Only clients in one of these states, by the names of ClientGroupStats.states; empty: all.
+	States []string `protobuf:"bytes,3,rep,name=states,proto3" json:"states,omitempty"`
+	// Clients at most; 0: all.
+	Limit         uint32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListClientsRequest) Reset() {
+	*x = ListClientsRequest{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListClientsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListClientsRequest) ProtoMessage() {}
+
+func (x *ListClientsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListClientsRequest.ProtoReflect.Descriptor instead.
+func (*ListClientsRequest) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ListClientsRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *ListClientsRequest) GetClients() string {
+	if x != nil {
+		return x.Clients
+	}
+	return ""
+}
+
+func (x *ListClientsRequest) GetStates() []string {
+	if x != nil {
+		return x.States
+	}
+	return nil
+}
+
+func (x *ListClientsRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ListClientsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 1,024.
+	Clients       []*EmulatedClient `protobuf:"bytes,1,rep,name=clients,proto3" json:"clients,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListClientsResponse) Reset() {
+	*x = ListClientsResponse{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListClientsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListClientsResponse) ProtoMessage() {}
+
+func (x *ListClientsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListClientsResponse.ProtoReflect.Descriptor instead.
+func (*ListClientsResponse) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *ListClientsResponse) GetClients() []*EmulatedClient {
+	if x != nil {
+		return x.Clients
+	}
+	return nil
+}
+
 // Counts of the records of flows; those that workers dropped are templates' counters `records_dropped`.
 type RecordStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3693,7 +4015,7 @@ type RecordStats struct {
 
 func (x *RecordStats) Reset() {
 	*x = RecordStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3705,7 +4027,7 @@ func (x *RecordStats) String() string {
 func (*RecordStats) ProtoMessage() {}
 
 func (x *RecordStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3718,7 +4040,7 @@ func (x *RecordStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordStats.ProtoReflect.Descriptor instead.
 func (*RecordStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RecordStats) GetPath() string {
@@ -3773,7 +4095,7 @@ type WatchRecordsRequest struct {
 
 func (x *WatchRecordsRequest) Reset() {
 	*x = WatchRecordsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3785,7 +4107,7 @@ func (x *WatchRecordsRequest) String() string {
 func (*WatchRecordsRequest) ProtoMessage() {}
 
 func (x *WatchRecordsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3798,7 +4120,7 @@ func (x *WatchRecordsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecordsRequest.ProtoReflect.Descriptor instead.
 func (*WatchRecordsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *WatchRecordsRequest) GetRunId() string {
@@ -3823,7 +4145,7 @@ type WatchRecordsResponse struct {
 
 func (x *WatchRecordsResponse) Reset() {
 	*x = WatchRecordsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3835,7 +4157,7 @@ func (x *WatchRecordsResponse) String() string {
 func (*WatchRecordsResponse) ProtoMessage() {}
 
 func (x *WatchRecordsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3848,7 +4170,7 @@ func (x *WatchRecordsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecordsResponse.ProtoReflect.Descriptor instead.
 func (*WatchRecordsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *WatchRecordsResponse) GetRecords() []*ConnectionRecord {
@@ -3911,7 +4233,7 @@ type ConnectionRecord struct {
 
 func (x *ConnectionRecord) Reset() {
 	*x = ConnectionRecord{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3923,7 +4245,7 @@ func (x *ConnectionRecord) String() string {
 func (*ConnectionRecord) ProtoMessage() {}
 
 func (x *ConnectionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3936,7 +4258,7 @@ func (x *ConnectionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectionRecord.ProtoReflect.Descriptor instead.
 func (*ConnectionRecord) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{47}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ConnectionRecord) GetTemplate() string {
@@ -4100,7 +4422,7 @@ type TemplateStats struct {
 
 func (x *TemplateStats) Reset() {
 	*x = TemplateStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4112,7 +4434,7 @@ func (x *TemplateStats) String() string {
 func (*TemplateStats) ProtoMessage() {}
 
 func (x *TemplateStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4125,7 +4447,7 @@ func (x *TemplateStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateStats.ProtoReflect.Descriptor instead.
 func (*TemplateStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{48}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *TemplateStats) GetTemplate() string {
@@ -4208,7 +4530,7 @@ type NamedCounter struct {
 
 func (x *NamedCounter) Reset() {
 	*x = NamedCounter{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4220,7 +4542,7 @@ func (x *NamedCounter) String() string {
 func (*NamedCounter) ProtoMessage() {}
 
 func (x *NamedCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4233,7 +4555,7 @@ func (x *NamedCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedCounter.ProtoReflect.Descriptor instead.
 func (*NamedCounter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{49}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *NamedCounter) GetName() string {
@@ -4263,7 +4585,7 @@ type ProgramCounter struct {
 
 func (x *ProgramCounter) Reset() {
 	*x = ProgramCounter{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4275,7 +4597,7 @@ func (x *ProgramCounter) String() string {
 func (*ProgramCounter) ProtoMessage() {}
 
 func (x *ProgramCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4288,7 +4610,7 @@ func (x *ProgramCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgramCounter.ProtoReflect.Descriptor instead.
 func (*ProgramCounter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{50}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ProgramCounter) GetName() string {
@@ -4324,7 +4646,7 @@ type StreamStats struct {
 
 func (x *StreamStats) Reset() {
 	*x = StreamStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4336,7 +4658,7 @@ func (x *StreamStats) String() string {
 func (*StreamStats) ProtoMessage() {}
 
 func (x *StreamStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4349,7 +4671,7 @@ func (x *StreamStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStats.ProtoReflect.Descriptor instead.
 func (*StreamStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{51}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *StreamStats) GetName() string {
@@ -4416,7 +4738,7 @@ type StreamCounters struct {
 
 func (x *StreamCounters) Reset() {
 	*x = StreamCounters{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4428,7 +4750,7 @@ func (x *StreamCounters) String() string {
 func (*StreamCounters) ProtoMessage() {}
 
 func (x *StreamCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4441,7 +4763,7 @@ func (x *StreamCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamCounters.ProtoReflect.Descriptor instead.
 func (*StreamCounters) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{52}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *StreamCounters) GetTxPackets() uint64 {
@@ -4593,7 +4915,7 @@ type TagStats struct {
 
 func (x *TagStats) Reset() {
 	*x = TagStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4605,7 +4927,7 @@ func (x *TagStats) String() string {
 func (*TagStats) ProtoMessage() {}
 
 func (x *TagStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4618,7 +4940,7 @@ func (x *TagStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TagStats.ProtoReflect.Descriptor instead.
 func (*TagStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{53}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *TagStats) GetRanges() []*TagRangeStats {
@@ -4653,7 +4975,7 @@ type TagRangeStats struct {
 
 func (x *TagRangeStats) Reset() {
 	*x = TagRangeStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4665,7 +4987,7 @@ func (x *TagRangeStats) String() string {
 func (*TagRangeStats) ProtoMessage() {}
 
 func (x *TagRangeStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4678,7 +5000,7 @@ func (x *TagRangeStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TagRangeStats.ProtoReflect.Descriptor instead.
 func (*TagRangeStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{54}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *TagRangeStats) GetTags() *TagRange {
@@ -4717,7 +5039,7 @@ type TagCounters struct {
 
 func (x *TagCounters) Reset() {
 	*x = TagCounters{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4729,7 +5051,7 @@ func (x *TagCounters) String() string {
 func (*TagCounters) ProtoMessage() {}
 
 func (x *TagCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4742,7 +5064,7 @@ func (x *TagCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TagCounters.ProtoReflect.Descriptor instead.
 func (*TagCounters) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{55}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *TagCounters) GetPackets() uint64 {
@@ -4813,7 +5135,7 @@ type Outage struct {
 
 func (x *Outage) Reset() {
 	*x = Outage{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4825,7 +5147,7 @@ func (x *Outage) String() string {
 func (*Outage) ProtoMessage() {}
 
 func (x *Outage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4838,7 +5160,7 @@ func (x *Outage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outage.ProtoReflect.Descriptor instead.
 func (*Outage) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{56}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Outage) GetLongestNs() uint64 {
@@ -4901,7 +5223,7 @@ type ArrivalGap struct {
 
 func (x *ArrivalGap) Reset() {
 	*x = ArrivalGap{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4913,7 +5235,7 @@ func (x *ArrivalGap) String() string {
 func (*ArrivalGap) ProtoMessage() {}
 
 func (x *ArrivalGap) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4926,7 +5248,7 @@ func (x *ArrivalGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrivalGap.ProtoReflect.Descriptor instead.
 func (*ArrivalGap) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{57}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ArrivalGap) GetFromNs() uint64 {
@@ -4984,7 +5306,7 @@ type LatencyStats struct {
 
 func (x *LatencyStats) Reset() {
 	*x = LatencyStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4996,7 +5318,7 @@ func (x *LatencyStats) String() string {
 func (*LatencyStats) ProtoMessage() {}
 
 func (x *LatencyStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5009,7 +5331,7 @@ func (x *LatencyStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyStats.ProtoReflect.Descriptor instead.
 func (*LatencyStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{58}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *LatencyStats) GetCount() uint64 {
@@ -5152,7 +5474,7 @@ type Distribution struct {
 
 func (x *Distribution) Reset() {
 	*x = Distribution{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5164,7 +5486,7 @@ func (x *Distribution) String() string {
 func (*Distribution) ProtoMessage() {}
 
 func (x *Distribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5177,7 +5499,7 @@ func (x *Distribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
 func (*Distribution) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{59}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Distribution) GetPrecisionBits() uint32 {
@@ -5211,7 +5533,7 @@ type Quantile struct {
 
 func (x *Quantile) Reset() {
 	*x = Quantile{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5223,7 +5545,7 @@ func (x *Quantile) String() string {
 func (*Quantile) ProtoMessage() {}
 
 func (x *Quantile) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5236,7 +5558,7 @@ func (x *Quantile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantile.ProtoReflect.Descriptor instead.
 func (*Quantile) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{60}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Quantile) GetPartsPerMillion() uint32 {
@@ -5263,7 +5585,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5275,7 +5597,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5288,7 +5610,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{61}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Bucket) GetUpperNs() uint64 {
@@ -5328,7 +5650,7 @@ type ReceiverStats struct {
 
 func (x *ReceiverStats) Reset() {
 	*x = ReceiverStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5340,7 +5662,7 @@ func (x *ReceiverStats) String() string {
 func (*ReceiverStats) ProtoMessage() {}
 
 func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5353,7 +5675,7 @@ func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiverStats.ProtoReflect.Descriptor instead.
 func (*ReceiverStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{62}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ReceiverStats) GetName() string {
@@ -5434,7 +5756,7 @@ type WorkerReceived struct {
 
 func (x *WorkerReceived) Reset() {
 	*x = WorkerReceived{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5446,7 +5768,7 @@ func (x *WorkerReceived) String() string {
 func (*WorkerReceived) ProtoMessage() {}
 
 func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5459,7 +5781,7 @@ func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReceived.ProtoReflect.Descriptor instead.
 func (*WorkerReceived) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{63}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *WorkerReceived) GetWorker() uint32 {
@@ -5517,7 +5839,7 @@ type Moments struct {
 
 func (x *Moments) Reset() {
 	*x = Moments{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5529,7 +5851,7 @@ func (x *Moments) String() string {
 func (*Moments) ProtoMessage() {}
 
 func (x *Moments) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5542,7 +5864,7 @@ func (x *Moments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moments.ProtoReflect.Descriptor instead.
 func (*Moments) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{64}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Moments) GetCount() uint64 {
@@ -5619,7 +5941,7 @@ type PortStats struct {
 
 func (x *PortStats) Reset() {
 	*x = PortStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5631,7 +5953,7 @@ func (x *PortStats) String() string {
 func (*PortStats) ProtoMessage() {}
 
 func (x *PortStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5644,7 +5966,7 @@ func (x *PortStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortStats.ProtoReflect.Descriptor instead.
 func (*PortStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{65}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *PortStats) GetPort() string {
@@ -5784,7 +6106,7 @@ type SetLimitsRequest struct {
 
 func (x *SetLimitsRequest) Reset() {
 	*x = SetLimitsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5796,7 +6118,7 @@ func (x *SetLimitsRequest) String() string {
 func (*SetLimitsRequest) ProtoMessage() {}
 
 func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5809,7 +6131,7 @@ func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsRequest.ProtoReflect.Descriptor instead.
 func (*SetLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{66}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *SetLimitsRequest) GetMaxRate() *Rate {
@@ -5827,7 +6149,7 @@ type SetLimitsResponse struct {
 
 func (x *SetLimitsResponse) Reset() {
 	*x = SetLimitsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5839,7 +6161,7 @@ func (x *SetLimitsResponse) String() string {
 func (*SetLimitsResponse) ProtoMessage() {}
 
 func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5852,7 +6174,7 @@ func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsResponse.ProtoReflect.Descriptor instead.
 func (*SetLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{67}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{71}
 }
 
 type QueueStats struct {
@@ -5866,7 +6188,7 @@ type QueueStats struct {
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5878,7 +6200,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5891,7 +6213,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{68}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *QueueStats) GetQueue() uint32 {
@@ -5934,7 +6256,7 @@ type WorkerStats struct {
 
 func (x *WorkerStats) Reset() {
 	*x = WorkerStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5946,7 +6268,7 @@ func (x *WorkerStats) String() string {
 func (*WorkerStats) ProtoMessage() {}
 
 func (x *WorkerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5959,7 +6281,7 @@ func (x *WorkerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStats.ProtoReflect.Descriptor instead.
 func (*WorkerStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{69}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *WorkerStats) GetWorker() uint32 {
@@ -6035,7 +6357,7 @@ type FlowSteering struct {
 
 func (x *FlowSteering) Reset() {
 	*x = FlowSteering{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6047,7 +6369,7 @@ func (x *FlowSteering) String() string {
 func (*FlowSteering) ProtoMessage() {}
 
 func (x *FlowSteering) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6060,7 +6382,7 @@ func (x *FlowSteering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowSteering.ProtoReflect.Descriptor instead.
 func (*FlowSteering) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{70}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *FlowSteering) GetRss() uint64 {
@@ -6102,7 +6424,7 @@ type ResetReceiversRequest struct {
 
 func (x *ResetReceiversRequest) Reset() {
 	*x = ResetReceiversRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6114,7 +6436,7 @@ func (x *ResetReceiversRequest) String() string {
 func (*ResetReceiversRequest) ProtoMessage() {}
 
 func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6127,7 +6449,7 @@ func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversRequest.ProtoReflect.Descriptor instead.
 func (*ResetReceiversRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{71}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ResetReceiversRequest) GetRunId() string {
@@ -6152,7 +6474,7 @@ type ResetReceiversResponse struct {
 
 func (x *ResetReceiversResponse) Reset() {
 	*x = ResetReceiversResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6164,7 +6486,7 @@ func (x *ResetReceiversResponse) String() string {
 func (*ResetReceiversResponse) ProtoMessage() {}
 
 func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6177,7 +6499,7 @@ func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversResponse.ProtoReflect.Descriptor instead.
 func (*ResetReceiversResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{72}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{76}
 }
 
 type CaptureRequest struct {
@@ -6196,7 +6518,7 @@ type CaptureRequest struct {
 
 func (x *CaptureRequest) Reset() {
 	*x = CaptureRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6208,7 +6530,7 @@ func (x *CaptureRequest) String() string {
 func (*CaptureRequest) ProtoMessage() {}
 
 func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6221,7 +6543,7 @@ func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
 func (*CaptureRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{73}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *CaptureRequest) GetPort() string {
@@ -6270,7 +6592,7 @@ type CaptureResponse struct {
 
 func (x *CaptureResponse) Reset() {
 	*x = CaptureResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6282,7 +6604,7 @@ func (x *CaptureResponse) String() string {
 func (*CaptureResponse) ProtoMessage() {}
 
 func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6295,7 +6617,7 @@ func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
 func (*CaptureResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{74}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *CaptureResponse) GetPackets() []*CapturedPacket {
@@ -6324,7 +6646,7 @@ type CapturedPacket struct {
 
 func (x *CapturedPacket) Reset() {
 	*x = CapturedPacket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6336,7 +6658,7 @@ func (x *CapturedPacket) String() string {
 func (*CapturedPacket) ProtoMessage() {}
 
 func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6349,7 +6671,7 @@ func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
 func (*CapturedPacket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{75}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *CapturedPacket) GetAtNs() int64 {
@@ -6403,7 +6725,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[76]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6415,7 +6737,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[76]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6428,7 +6750,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{76}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *PingRequest) GetPort() string {
@@ -6504,7 +6826,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[77]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6516,7 +6838,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[77]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6529,7 +6851,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{77}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *PingResponse) GetSequence() uint64 {
@@ -6622,7 +6944,7 @@ type PingStarted struct {
 
 func (x *PingStarted) Reset() {
 	*x = PingStarted{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[78]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6634,7 +6956,7 @@ func (x *PingStarted) String() string {
 func (*PingStarted) ProtoMessage() {}
 
 func (x *PingStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[78]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6647,7 +6969,7 @@ func (x *PingStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingStarted.ProtoReflect.Descriptor instead.
 func (*PingStarted) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{78}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *PingStarted) GetSource() string {
@@ -6678,7 +7000,7 @@ type EchoReply struct {
 
 func (x *EchoReply) Reset() {
 	*x = EchoReply{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[79]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6690,7 +7012,7 @@ func (x *EchoReply) String() string {
 func (*EchoReply) ProtoMessage() {}
 
 func (x *EchoReply) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[79]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6703,7 +7025,7 @@ func (x *EchoReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EchoReply.ProtoReflect.Descriptor instead.
 func (*EchoReply) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{79}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *EchoReply) GetRoundTripNs() uint64 {
@@ -6736,7 +7058,7 @@ type NoReply struct {
 
 func (x *NoReply) Reset() {
 	*x = NoReply{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[80]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6748,7 +7070,7 @@ func (x *NoReply) String() string {
 func (*NoReply) ProtoMessage() {}
 
 func (x *NoReply) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[80]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6761,7 +7083,7 @@ func (x *NoReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoReply.ProtoReflect.Descriptor instead.
 func (*NoReply) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{80}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{84}
 }
 
 // A message of ICMP or ICMPv6 says why the request did not arrive.
@@ -6776,7 +7098,7 @@ type IcmpError struct {
 
 func (x *IcmpError) Reset() {
 	*x = IcmpError{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[81]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6788,7 +7110,7 @@ func (x *IcmpError) String() string {
 func (*IcmpError) ProtoMessage() {}
 
 func (x *IcmpError) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[81]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6801,7 +7123,7 @@ func (x *IcmpError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IcmpError.ProtoReflect.Descriptor instead.
 func (*IcmpError) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{81}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *IcmpError) GetSource() string {
@@ -6829,7 +7151,7 @@ var File_spate_engine_v1_engine_proto protoreflect.FileDescriptor
 
 const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\n" +
-	"\x1cspate/engine/v1/engine.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/plan.proto\x1a\x1aspate/engine/v1/rate.proto\x1a\x1dspate/engine/v1/routing.proto\"F\n" +
+	"\x1cspate/engine/v1/engine.proto\x12\x0fspate.engine.v1\x1a\x1dspate/engine/v1/clients.proto\x1a\x1aspate/engine/v1/plan.proto\x1a\x1aspate/engine/v1/rate.proto\x1a\x1dspate/engine/v1/routing.proto\"F\n" +
 	"\x10ConfigureRequest\x122\n" +
 	"\arouting\x18\x01 \x01(\v2\x18.spate.engine.v1.RoutingR\arouting\"\x13\n" +
 	"\x11ConfigureResponse\"\x10\n" +
@@ -7068,7 +7390,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\vinterval_ns\x18\x02 \x01(\x04R\n" +
 	"intervalNs\x12\x1c\n" +
 	"\tungrouped\x18\x03 \x01(\bR\tungrouped\x12\x1b\n" +
-	"\tstage_end\x18\x04 \x01(\rR\bstageEnd\"\xb4\x03\n" +
+	"\tstage_end\x18\x04 \x01(\rR\bstageEnd\"\xf1\x03\n" +
 	"\x12WatchStatsResponse\x12*\n" +
 	"\x03run\x18\x01 \x01(\v2\x18.spate.engine.v1.RunInfoR\x03run\x12\x1c\n" +
 	"\n" +
@@ -7078,7 +7400,36 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\aworkers\x18\x05 \x03(\v2\x1c.spate.engine.v1.WorkerStatsR\aworkers\x12<\n" +
 	"\treceivers\x18\x06 \x03(\v2\x1e.spate.engine.v1.ReceiverStatsR\treceivers\x12<\n" +
 	"\ttemplates\x18\a \x03(\v2\x1e.spate.engine.v1.TemplateStatsR\ttemplates\x126\n" +
-	"\arecords\x18\b \x01(\v2\x1c.spate.engine.v1.RecordStatsR\arecords\"\xaf\x01\n" +
+	"\arecords\x18\b \x01(\v2\x1c.spate.engine.v1.RecordStatsR\arecords\x12;\n" +
+	"\aclients\x18\t \x03(\v2!.spate.engine.v1.ClientGroupStatsR\aclients\"\x8f\x04\n" +
+	"\x10ClientGroupStats\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06wanted\x18\x02 \x01(\rR\x06wanted\x12\x14\n" +
+	"\x05ready\x18\x03 \x01(\bR\x05ready\x125\n" +
+	"\x06states\x18\x04 \x03(\v2\x1d.spate.engine.v1.NamedCounterR\x06states\x125\n" +
+	"\x06causes\x18\x05 \x03(\v2\x1d.spate.engine.v1.NamedCounterR\x06causes\x129\n" +
+	"\bcounters\x18\x06 \x03(\v2\x1d.spate.engine.v1.NamedCounterR\bcounters\x12<\n" +
+	"\n" +
+	"setup_time\x18\a \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\tsetupTime\x12<\n" +
+	"\n" +
+	"offer_time\x18\b \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\tofferTime\x128\n" +
+	"\back_time\x18\t \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\aackTime\x129\n" +
+	"\n" +
+	"setup_rate\x18\n" +
+	" \x01(\v2\x1a.spate.engine.v1.SetupRateR\tsetupRate\x12\x1f\n" +
+	"\vframes_lost\x18\v \x01(\x04R\n" +
+	"framesLost\"C\n" +
+	"\tSetupRate\x12\x10\n" +
+	"\x03min\x18\x01 \x01(\x04R\x03min\x12\x12\n" +
+	"\x04mean\x18\x02 \x01(\x01R\x04mean\x12\x10\n" +
+	"\x03max\x18\x03 \x01(\x04R\x03max\"s\n" +
+	"\x12ListClientsRequest\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x18\n" +
+	"\aclients\x18\x02 \x01(\tR\aclients\x12\x16\n" +
+	"\x06states\x18\x03 \x03(\tR\x06states\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\"P\n" +
+	"\x13ListClientsResponse\x129\n" +
+	"\aclients\x18\x01 \x03(\v2\x1f.spate.engine.v1.EmulatedClientR\aclients\"\xaf\x01\n" +
 	"\vRecordStats\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
 	"\awritten\x18\x02 \x01(\x04R\awritten\x12\x18\n" +
@@ -7410,11 +7761,12 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\tSetLimits\x12!.spate.engine.v1.SetLimitsRequest\x1a\".spate.engine.v1.SetLimitsResponse\x12R\n" +
 	"\tConfigure\x12!.spate.engine.v1.ConfigureRequest\x1a\".spate.engine.v1.ConfigureResponse\x12^\n" +
 	"\rExchangeTimes\x12%.spate.engine.v1.ExchangeTimesRequest\x1a&.spate.engine.v1.ExchangeTimesResponse\x12[\n" +
-	"\fSetReference\x12$.spate.engine.v1.SetReferenceRequest\x1a%.spate.engine.v1.SetReferenceResponse2\xc2\x01\n" +
+	"\fSetReference\x12$.spate.engine.v1.SetReferenceRequest\x1a%.spate.engine.v1.SetReferenceResponse2\x9e\x02\n" +
 	"\bObserver\x12]\n" +
 	"\fWatchRecords\x12$.spate.engine.v1.WatchRecordsRequest\x1a%.spate.engine.v1.WatchRecordsResponse0\x01\x12W\n" +
 	"\n" +
-	"ListRoutes\x12\".spate.engine.v1.ListRoutesRequest\x1a#.spate.engine.v1.ListRoutesResponse0\x01B6Z4spate.dev/operator/internal/engine/enginev1;enginev1b\x06proto3"
+	"ListRoutes\x12\".spate.engine.v1.ListRoutesRequest\x1a#.spate.engine.v1.ListRoutesResponse0\x01\x12Z\n" +
+	"\vListClients\x12#.spate.engine.v1.ListClientsRequest\x1a$.spate.engine.v1.ListClientsResponse0\x01B6Z4spate.dev/operator/internal/engine/enginev1;enginev1b\x06proto3"
 
 var (
 	file_spate_engine_v1_engine_proto_rawDescOnce sync.Once
@@ -7429,7 +7781,7 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 82)
+var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
 	(ReceiveTimestamps)(0),         // 1: spate.engine.v1.ReceiveTimestamps
@@ -7481,56 +7833,61 @@ var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(*RemoveResponse)(nil),         // 47: spate.engine.v1.RemoveResponse
 	(*WatchStatsRequest)(nil),      // 48: spate.engine.v1.WatchStatsRequest
 	(*WatchStatsResponse)(nil),     // 49: spate.engine.v1.WatchStatsResponse
-	(*RecordStats)(nil),            // 50: spate.engine.v1.RecordStats
-	(*WatchRecordsRequest)(nil),    // 51: spate.engine.v1.WatchRecordsRequest
-	(*WatchRecordsResponse)(nil),   // 52: spate.engine.v1.WatchRecordsResponse
-	(*ConnectionRecord)(nil),       // 53: spate.engine.v1.ConnectionRecord
-	(*TemplateStats)(nil),          // 54: spate.engine.v1.TemplateStats
-	(*NamedCounter)(nil),           // 55: spate.engine.v1.NamedCounter
-	(*ProgramCounter)(nil),         // 56: spate.engine.v1.ProgramCounter
-	(*StreamStats)(nil),            // 57: spate.engine.v1.StreamStats
-	(*StreamCounters)(nil),         // 58: spate.engine.v1.StreamCounters
-	(*TagStats)(nil),               // 59: spate.engine.v1.TagStats
-	(*TagRangeStats)(nil),          // 60: spate.engine.v1.TagRangeStats
-	(*TagCounters)(nil),            // 61: spate.engine.v1.TagCounters
-	(*Outage)(nil),                 // 62: spate.engine.v1.Outage
-	(*ArrivalGap)(nil),             // 63: spate.engine.v1.ArrivalGap
-	(*LatencyStats)(nil),           // 64: spate.engine.v1.LatencyStats
-	(*Distribution)(nil),           // 65: spate.engine.v1.Distribution
-	(*Quantile)(nil),               // 66: spate.engine.v1.Quantile
-	(*Bucket)(nil),                 // 67: spate.engine.v1.Bucket
-	(*ReceiverStats)(nil),          // 68: spate.engine.v1.ReceiverStats
-	(*WorkerReceived)(nil),         // 69: spate.engine.v1.WorkerReceived
-	(*Moments)(nil),                // 70: spate.engine.v1.Moments
-	(*PortStats)(nil),              // 71: spate.engine.v1.PortStats
-	(*SetLimitsRequest)(nil),       // 72: spate.engine.v1.SetLimitsRequest
-	(*SetLimitsResponse)(nil),      // 73: spate.engine.v1.SetLimitsResponse
-	(*QueueStats)(nil),             // 74: spate.engine.v1.QueueStats
-	(*WorkerStats)(nil),            // 75: spate.engine.v1.WorkerStats
-	(*FlowSteering)(nil),           // 76: spate.engine.v1.FlowSteering
-	(*ResetReceiversRequest)(nil),  // 77: spate.engine.v1.ResetReceiversRequest
-	(*ResetReceiversResponse)(nil), // 78: spate.engine.v1.ResetReceiversResponse
-	(*CaptureRequest)(nil),         // 79: spate.engine.v1.CaptureRequest
-	(*CaptureResponse)(nil),        // 80: spate.engine.v1.CaptureResponse
-	(*CapturedPacket)(nil),         // 81: spate.engine.v1.CapturedPacket
-	(*PingRequest)(nil),            // 82: spate.engine.v1.PingRequest
-	(*PingResponse)(nil),           // 83: spate.engine.v1.PingResponse
-	(*PingStarted)(nil),            // 84: spate.engine.v1.PingStarted
-	(*EchoReply)(nil),              // 85: spate.engine.v1.EchoReply
-	(*NoReply)(nil),                // 86: spate.engine.v1.NoReply
-	(*IcmpError)(nil),              // 87: spate.engine.v1.IcmpError
-	(*Routing)(nil),                // 88: spate.engine.v1.Routing
-	(*RoutingSession)(nil),         // 89: spate.engine.v1.RoutingSession
-	(*Ratio)(nil),                  // 90: spate.engine.v1.Ratio
-	(*RunRoutes)(nil),              // 91: spate.engine.v1.RunRoutes
-	(*Stage)(nil),                  // 92: spate.engine.v1.Stage
-	(*Rate)(nil),                   // 93: spate.engine.v1.Rate
-	(*TagRange)(nil),               // 94: spate.engine.v1.TagRange
-	(*ListRoutesRequest)(nil),      // 95: spate.engine.v1.ListRoutesRequest
-	(*ListRoutesResponse)(nil),     // 96: spate.engine.v1.ListRoutesResponse
+	(*ClientGroupStats)(nil),       // 50: spate.engine.v1.ClientGroupStats
+	(*SetupRate)(nil),              // 51: spate.engine.v1.SetupRate
+	(*ListClientsRequest)(nil),     // 52: spate.engine.v1.ListClientsRequest
+	(*ListClientsResponse)(nil),    // 53: spate.engine.v1.ListClientsResponse
+	(*RecordStats)(nil),            // 54: spate.engine.v1.RecordStats
+	(*WatchRecordsRequest)(nil),    // 55: spate.engine.v1.WatchRecordsRequest
+	(*WatchRecordsResponse)(nil),   // 56: spate.engine.v1.WatchRecordsResponse
+	(*ConnectionRecord)(nil),       // 57: spate.engine.v1.ConnectionRecord
+	(*TemplateStats)(nil),          // 58: spate.engine.v1.TemplateStats
+	(*NamedCounter)(nil),           // 59: spate.engine.v1.NamedCounter
+	(*ProgramCounter)(nil),         // 60: spate.engine.v1.ProgramCounter
+	(*StreamStats)(nil),            // 61: spate.engine.v1.StreamStats
+	(*StreamCounters)(nil),         // 62: spate.engine.v1.StreamCounters
+	(*TagStats)(nil),               // 63: spate.engine.v1.TagStats
+	(*TagRangeStats)(nil),          // 64: spate.engine.v1.TagRangeStats
+	(*TagCounters)(nil),            // 65: spate.engine.v1.TagCounters
+	(*Outage)(nil),                 // 66: spate.engine.v1.Outage
+	(*ArrivalGap)(nil),             // 67: spate.engine.v1.ArrivalGap
+	(*LatencyStats)(nil),           // 68: spate.engine.v1.LatencyStats
+	(*Distribution)(nil),           // 69: spate.engine.v1.Distribution
+	(*Quantile)(nil),               // 70: spate.engine.v1.Quantile
+	(*Bucket)(nil),                 // 71: spate.engine.v1.Bucket
+	(*ReceiverStats)(nil),          // 72: spate.engine.v1.ReceiverStats
+	(*WorkerReceived)(nil),         // 73: spate.engine.v1.WorkerReceived
+	(*Moments)(nil),                // 74: spate.engine.v1.Moments
+	(*PortStats)(nil),              // 75: spate.engine.v1.PortStats
+	(*SetLimitsRequest)(nil),       // 76: spate.engine.v1.SetLimitsRequest
+	(*SetLimitsResponse)(nil),      // 77: spate.engine.v1.SetLimitsResponse
+	(*QueueStats)(nil),             // 78: spate.engine.v1.QueueStats
+	(*WorkerStats)(nil),            // 79: spate.engine.v1.WorkerStats
+	(*FlowSteering)(nil),           // 80: spate.engine.v1.FlowSteering
+	(*ResetReceiversRequest)(nil),  // 81: spate.engine.v1.ResetReceiversRequest
+	(*ResetReceiversResponse)(nil), // 82: spate.engine.v1.ResetReceiversResponse
+	(*CaptureRequest)(nil),         // 83: spate.engine.v1.CaptureRequest
+	(*CaptureResponse)(nil),        // 84: spate.engine.v1.CaptureResponse
+	(*CapturedPacket)(nil),         // 85: spate.engine.v1.CapturedPacket
+	(*PingRequest)(nil),            // 86: spate.engine.v1.PingRequest
+	(*PingResponse)(nil),           // 87: spate.engine.v1.PingResponse
+	(*PingStarted)(nil),            // 88: spate.engine.v1.PingStarted
+	(*EchoReply)(nil),              // 89: spate.engine.v1.EchoReply
+	(*NoReply)(nil),                // 90: spate.engine.v1.NoReply
+	(*IcmpError)(nil),              // 91: spate.engine.v1.IcmpError
+	(*Routing)(nil),                // 92: spate.engine.v1.Routing
+	(*RoutingSession)(nil),         // 93: spate.engine.v1.RoutingSession
+	(*Ratio)(nil),                  // 94: spate.engine.v1.Ratio
+	(*RunRoutes)(nil),              // 95: spate.engine.v1.RunRoutes
+	(*Stage)(nil),                  // 96: spate.engine.v1.Stage
+	(*Rate)(nil),                   // 97: spate.engine.v1.Rate
+	(*EmulatedClient)(nil),         // 98: spate.engine.v1.EmulatedClient
+	(*TagRange)(nil),               // 99: spate.engine.v1.TagRange
+	(*ListRoutesRequest)(nil),      // 100: spate.engine.v1.ListRoutesRequest
+	(*ListRoutesResponse)(nil),     // 101: spate.engine.v1.ListRoutesResponse
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
-	88,  // 0: spate.engine.v1.ConfigureRequest.routing:type_name -> spate.engine.v1.Routing
+	92,  // 0: spate.engine.v1.ConfigureRequest.routing:type_name -> spate.engine.v1.Routing
 	21,  // 1: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
 	24,  // 2: spate.engine.v1.GetInfoResponse.runs:type_name -> spate.engine.v1.RunInfo
 	11,  // 3: spate.engine.v1.GetInfoResponse.machine:type_name -> spate.engine.v1.Machine
@@ -7558,13 +7915,13 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	22,  // 25: spate.engine.v1.PortInfo.bond_members:type_name -> spate.engine.v1.BondMember
 	2,   // 26: spate.engine.v1.PortInfo.xdp_copy_mode:type_name -> spate.engine.v1.XdpCopyMode
 	1,   // 27: spate.engine.v1.PortInfo.receive_timestamps:type_name -> spate.engine.v1.ReceiveTimestamps
-	89,  // 28: spate.engine.v1.PortInfo.sessions:type_name -> spate.engine.v1.RoutingSession
+	93,  // 28: spate.engine.v1.PortInfo.sessions:type_name -> spate.engine.v1.RoutingSession
 	3,   // 29: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	90,  // 30: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
-	91,  // 31: spate.engine.v1.RunInfo.routes:type_name -> spate.engine.v1.RunRoutes
-	90,  // 32: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	94,  // 30: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	95,  // 31: spate.engine.v1.RunInfo.routes:type_name -> spate.engine.v1.RunRoutes
+	94,  // 32: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
 	29,  // 33: spate.engine.v1.StartTrialRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	92,  // 34: spate.engine.v1.StartTrialRequest.stages:type_name -> spate.engine.v1.Stage
+	96,  // 34: spate.engine.v1.StartTrialRequest.stages:type_name -> spate.engine.v1.Stage
 	24,  // 35: spate.engine.v1.StartTrialResponse.run:type_name -> spate.engine.v1.RunInfo
 	29,  // 36: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
 	33,  // 37: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
@@ -7572,104 +7929,115 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	29,  // 39: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
 	24,  // 40: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
 	37,  // 41: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	93,  // 42: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	90,  // 43: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	90,  // 44: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	97,  // 42: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	94,  // 43: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	94,  // 44: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
 	24,  // 45: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
 	24,  // 46: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
 	24,  // 47: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
 	24,  // 48: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
 	24,  // 49: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
-	57,  // 50: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	71,  // 51: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	75,  // 52: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	68,  // 53: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
-	54,  // 54: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
-	50,  // 55: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
-	53,  // 56: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
-	4,   // 57: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
-	4,   // 58: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
-	55,  // 59: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
-	55,  // 60: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
-	56,  // 61: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
-	64,  // 62: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	64,  // 63: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	62,  // 64: spate.engine.v1.TemplateStats.outage:type_name -> spate.engine.v1.Outage
-	58,  // 65: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	58,  // 66: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	64,  // 67: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	62,  // 68: spate.engine.v1.StreamCounters.outage:type_name -> spate.engine.v1.Outage
-	59,  // 69: spate.engine.v1.StreamCounters.by_tag:type_name -> spate.engine.v1.TagStats
-	60,  // 70: spate.engine.v1.TagStats.ranges:type_name -> spate.engine.v1.TagRangeStats
-	61,  // 71: spate.engine.v1.TagStats.untagged:type_name -> spate.engine.v1.TagCounters
-	61,  // 72: spate.engine.v1.TagStats.other:type_name -> spate.engine.v1.TagCounters
-	94,  // 73: spate.engine.v1.TagRangeStats.tags:type_name -> spate.engine.v1.TagRange
-	61,  // 74: spate.engine.v1.TagRangeStats.counters:type_name -> spate.engine.v1.TagCounters
-	63,  // 75: spate.engine.v1.Outage.gaps:type_name -> spate.engine.v1.ArrivalGap
-	63,  // 76: spate.engine.v1.Outage.sent:type_name -> spate.engine.v1.ArrivalGap
-	66,  // 77: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	67,  // 78: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	65,  // 79: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
-	69,  // 80: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	70,  // 81: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	70,  // 82: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	70,  // 83: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	70,  // 84: spate.engine.v1.WorkerReceived.inter_arrival:type_name -> spate.engine.v1.Moments
-	70,  // 85: spate.engine.v1.WorkerReceived.jitter:type_name -> spate.engine.v1.Moments
-	70,  // 86: spate.engine.v1.WorkerReceived.latency:type_name -> spate.engine.v1.Moments
-	74,  // 87: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	93,  // 88: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
-	76,  // 89: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	5,   // 90: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	81,  // 91: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	5,   // 92: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	84,  // 93: spate.engine.v1.PingResponse.started:type_name -> spate.engine.v1.PingStarted
-	85,  // 94: spate.engine.v1.PingResponse.reply:type_name -> spate.engine.v1.EchoReply
-	86,  // 95: spate.engine.v1.PingResponse.no_reply:type_name -> spate.engine.v1.NoReply
-	87,  // 96: spate.engine.v1.PingResponse.error:type_name -> spate.engine.v1.IcmpError
-	8,   // 97: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	32,  // 98: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	35,  // 99: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	25,  // 100: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
-	38,  // 101: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	40,  // 102: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	42,  // 103: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	44,  // 104: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	46,  // 105: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	48,  // 106: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	79,  // 107: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	82,  // 108: spate.engine.v1.Engine.Ping:input_type -> spate.engine.v1.PingRequest
-	77,  // 109: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	72,  // 110: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
-	6,   // 111: spate.engine.v1.Engine.Configure:input_type -> spate.engine.v1.ConfigureRequest
-	27,  // 112: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
-	30,  // 113: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
-	51,  // 114: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	95,  // 115: spate.engine.v1.Observer.ListRoutes:input_type -> spate.engine.v1.ListRoutesRequest
-	9,   // 116: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	34,  // 117: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	36,  // 118: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	26,  // 119: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
-	39,  // 120: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	41,  // 121: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	43,  // 122: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	45,  // 123: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	47,  // 124: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	49,  // 125: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	80,  // 126: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	83,  // 127: spate.engine.v1.Engine.Ping:output_type -> spate.engine.v1.PingResponse
-	78,  // 128: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	73,  // 129: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
-	7,   // 130: spate.engine.v1.Engine.Configure:output_type -> spate.engine.v1.ConfigureResponse
-	28,  // 131: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
-	31,  // 132: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
-	52,  // 133: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	96,  // 134: spate.engine.v1.Observer.ListRoutes:output_type -> spate.engine.v1.ListRoutesResponse
-	116, // [116:135] is the sub-list for method output_type
-	97,  // [97:116] is the sub-list for method input_type
-	97,  // [97:97] is the sub-list for extension type_name
-	97,  // [97:97] is the sub-list for extension extendee
-	0,   // [0:97] is the sub-list for field type_name
+	61,  // 50: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
+	75,  // 51: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	79,  // 52: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	72,  // 53: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	58,  // 54: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
+	54,  // 55: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
+	50,  // 56: spate.engine.v1.WatchStatsResponse.clients:type_name -> spate.engine.v1.ClientGroupStats
+	59,  // 57: spate.engine.v1.ClientGroupStats.states:type_name -> spate.engine.v1.NamedCounter
+	59,  // 58: spate.engine.v1.ClientGroupStats.causes:type_name -> spate.engine.v1.NamedCounter
+	59,  // 59: spate.engine.v1.ClientGroupStats.counters:type_name -> spate.engine.v1.NamedCounter
+	68,  // 60: spate.engine.v1.ClientGroupStats.setup_time:type_name -> spate.engine.v1.LatencyStats
+	68,  // 61: spate.engine.v1.ClientGroupStats.offer_time:type_name -> spate.engine.v1.LatencyStats
+	68,  // 62: spate.engine.v1.ClientGroupStats.ack_time:type_name -> spate.engine.v1.LatencyStats
+	51,  // 63: spate.engine.v1.ClientGroupStats.setup_rate:type_name -> spate.engine.v1.SetupRate
+	98,  // 64: spate.engine.v1.ListClientsResponse.clients:type_name -> spate.engine.v1.EmulatedClient
+	57,  // 65: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
+	4,   // 66: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
+	4,   // 67: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
+	59,  // 68: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
+	59,  // 69: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
+	60,  // 70: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
+	68,  // 71: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	68,  // 72: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	66,  // 73: spate.engine.v1.TemplateStats.outage:type_name -> spate.engine.v1.Outage
+	62,  // 74: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	62,  // 75: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	68,  // 76: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	66,  // 77: spate.engine.v1.StreamCounters.outage:type_name -> spate.engine.v1.Outage
+	63,  // 78: spate.engine.v1.StreamCounters.by_tag:type_name -> spate.engine.v1.TagStats
+	64,  // 79: spate.engine.v1.TagStats.ranges:type_name -> spate.engine.v1.TagRangeStats
+	65,  // 80: spate.engine.v1.TagStats.untagged:type_name -> spate.engine.v1.TagCounters
+	65,  // 81: spate.engine.v1.TagStats.other:type_name -> spate.engine.v1.TagCounters
+	99,  // 82: spate.engine.v1.TagRangeStats.tags:type_name -> spate.engine.v1.TagRange
+	65,  // 83: spate.engine.v1.TagRangeStats.counters:type_name -> spate.engine.v1.TagCounters
+	67,  // 84: spate.engine.v1.Outage.gaps:type_name -> spate.engine.v1.ArrivalGap
+	67,  // 85: spate.engine.v1.Outage.sent:type_name -> spate.engine.v1.ArrivalGap
+	70,  // 86: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	71,  // 87: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	69,  // 88: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
+	73,  // 89: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	74,  // 90: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	74,  // 91: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	74,  // 92: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	74,  // 93: spate.engine.v1.WorkerReceived.inter_arrival:type_name -> spate.engine.v1.Moments
+	74,  // 94: spate.engine.v1.WorkerReceived.jitter:type_name -> spate.engine.v1.Moments
+	74,  // 95: spate.engine.v1.WorkerReceived.latency:type_name -> spate.engine.v1.Moments
+	78,  // 96: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	97,  // 97: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
+	80,  // 98: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	5,   // 99: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	85,  // 100: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	5,   // 101: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	88,  // 102: spate.engine.v1.PingResponse.started:type_name -> spate.engine.v1.PingStarted
+	89,  // 103: spate.engine.v1.PingResponse.reply:type_name -> spate.engine.v1.EchoReply
+	90,  // 104: spate.engine.v1.PingResponse.no_reply:type_name -> spate.engine.v1.NoReply
+	91,  // 105: spate.engine.v1.PingResponse.error:type_name -> spate.engine.v1.IcmpError
+	8,   // 106: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	32,  // 107: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	35,  // 108: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	25,  // 109: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
+	38,  // 110: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	40,  // 111: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	42,  // 112: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	44,  // 113: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	46,  // 114: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	48,  // 115: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	83,  // 116: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	86,  // 117: spate.engine.v1.Engine.Ping:input_type -> spate.engine.v1.PingRequest
+	81,  // 118: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	76,  // 119: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
+	6,   // 120: spate.engine.v1.Engine.Configure:input_type -> spate.engine.v1.ConfigureRequest
+	27,  // 121: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
+	30,  // 122: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
+	55,  // 123: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	100, // 124: spate.engine.v1.Observer.ListRoutes:input_type -> spate.engine.v1.ListRoutesRequest
+	52,  // 125: spate.engine.v1.Observer.ListClients:input_type -> spate.engine.v1.ListClientsRequest
+	9,   // 126: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	34,  // 127: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	36,  // 128: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	26,  // 129: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
+	39,  // 130: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	41,  // 131: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	43,  // 132: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	45,  // 133: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	47,  // 134: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	49,  // 135: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	84,  // 136: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	87,  // 137: spate.engine.v1.Engine.Ping:output_type -> spate.engine.v1.PingResponse
+	82,  // 138: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	77,  // 139: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
+	7,   // 140: spate.engine.v1.Engine.Configure:output_type -> spate.engine.v1.ConfigureResponse
+	28,  // 141: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
+	31,  // 142: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
+	56,  // 143: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	101, // 144: spate.engine.v1.Observer.ListRoutes:output_type -> spate.engine.v1.ListRoutesResponse
+	53,  // 145: spate.engine.v1.Observer.ListClients:output_type -> spate.engine.v1.ListClientsResponse
+	126, // [126:146] is the sub-list for method output_type
+	106, // [106:126] is the sub-list for method input_type
+	106, // [106:106] is the sub-list for extension type_name
+	106, // [106:106] is the sub-list for extension extendee
+	0,   // [0:106] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -7677,6 +8045,7 @@ func file_spate_engine_v1_engine_proto_init() {
 	if File_spate_engine_v1_engine_proto != nil {
 		return
 	}
+	file_spate_engine_v1_clients_proto_init()
 	file_spate_engine_v1_plan_proto_init()
 	file_spate_engine_v1_rate_proto_init()
 	file_spate_engine_v1_routing_proto_init()
@@ -7711,7 +8080,7 @@ func file_spate_engine_v1_engine_proto_init() {
 		(*UpdateRequest_Enabled)(nil),
 		(*UpdateRequest_FlowsPerSecond)(nil),
 	}
-	file_spate_engine_v1_engine_proto_msgTypes[77].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[81].OneofWrappers = []any{
 		(*PingResponse_Started)(nil),
 		(*PingResponse_Reply)(nil),
 		(*PingResponse_NoReply)(nil),
@@ -7723,7 +8092,7 @@ func file_spate_engine_v1_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   82,
+			NumMessages:   86,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

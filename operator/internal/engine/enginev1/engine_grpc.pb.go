@@ -792,6 +792,7 @@ var Engine_ServiceDesc = grpc.ServiceDesc{
 const (
 	Observer_WatchRecords_FullMethodName = "/spate.engine.v1.Observer/WatchRecords"
 	Observer_ListRoutes_FullMethodName   = "/spate.engine.v1.Observer/ListRoutes"
+	Observer_ListClients_FullMethodName  = "/spate.engine.v1.Observer/ListClients"
 )
 
 // ObserverClient is the client API for Observer service.
@@ -807,6 +808,9 @@ type ObserverClient interface {
 	// Routes that neighbors have sent to ports, as BIRD has them. INVALID_ARGUMENT with the field if there is no such port or session,
 	// FAILED_PRECONDITION if no port is a router or BIRD cannot be reached, RESOURCE_EXHAUSTED if as many callers list routes as may.
 	ListRoutes(ctx context.Context, in *ListRoutesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListRoutesResponse], error)
+	// The emulated clients of a run, as they are while they are listed, in the order of groups and numbers. FAILED_PRECONDITION if the plan has
+	// none or the run was removed, RESOURCE_EXHAUSTED if as many callers list or watch as may.
+	ListClients(ctx context.Context, in *ListClientsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListClientsResponse], error)
 }
 
 type observerClient struct {
@@ -855,6 +859,25 @@ func (c *observerClient) ListRoutes(ctx context.Context, in *ListRoutesRequest, 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Observer_ListRoutesClient = grpc.ServerStreamingClient[ListRoutesResponse]
 
+func (c *observerClient) ListClients(ctx context.Context, in *ListClientsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListClientsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Observer_ServiceDesc.Streams[2], Observer_ListClients_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ListClientsRequest, ListClientsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Observer_ListClientsClient = grpc.ServerStreamingClient[ListClientsResponse]
+
 // ObserverServer is the server API for Observer service.
 // All implementations must embed UnimplementedObserverServer
 // for forward compatibility.
@@ -868,6 +891,9 @@ type ObserverServer interface {
 	// Routes that neighbors have sent to ports, as BIRD has them. INVALID_ARGUMENT with the field if there is no such port or session,
 	// FAILED_PRECONDITION if no port is a router or BIRD cannot be reached, RESOURCE_EXHAUSTED if as many callers list routes as may.
 	ListRoutes(*ListRoutesRequest, grpc.ServerStreamingServer[ListRoutesResponse]) error
+	// The emulated clients of a run, as they are while they are listed, in the order of groups and numbers. FAILED_PRECONDITION if the plan has
+	// none or the run was removed, RESOURCE_EXHAUSTED if as many callers list or watch as may.
+	ListClients(*ListClientsRequest, grpc.ServerStreamingServer[ListClientsResponse]) error
 	mustEmbedUnimplementedObserverServer()
 }
 
@@ -883,6 +909,9 @@ func (UnimplementedObserverServer) WatchRecords(*WatchRecordsRequest, grpc.Serve
 }
 func (UnimplementedObserverServer) ListRoutes(*ListRoutesRequest, grpc.ServerStreamingServer[ListRoutesResponse]) error {
 	return status.Error(codes.Unimplemented, "method ListRoutes not implemented")
+}
+func (UnimplementedObserverServer) ListClients(*ListClientsRequest, grpc.ServerStreamingServer[ListClientsResponse]) error {
+	return status.Error(codes.Unimplemented, "method ListClients not implemented")
 }
 func (UnimplementedObserverServer) mustEmbedUnimplementedObserverServer() {}
 func (UnimplementedObserverServer) testEmbeddedByValue()                  {}
@@ -927,6 +956,17 @@ func _Observer_ListRoutes_Handler(srv interface{}, stream grpc.ServerStream) err
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Observer_ListRoutesServer = grpc.ServerStreamingServer[ListRoutesResponse]
 
+func _Observer_ListClients_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ListClientsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ObserverServer).ListClients(m, &grpc.GenericServerStream[ListClientsRequest, ListClientsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Observer_ListClientsServer = grpc.ServerStreamingServer[ListClientsResponse]
+
 // Observer_ServiceDesc is the grpc.ServiceDesc for Observer service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -943,6 +983,11 @@ var Observer_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "ListRoutes",
 			Handler:       _Observer_ListRoutes_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ListClients",
+			Handler:       _Observer_ListClients_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -277,8 +277,10 @@ type Plan struct {
 	Run string `protobuf:"bytes,21,opt,name=run,proto3" json:"run,omitempty"`
 	// Routes that ports advertise for the run, from its preparation until it has ended; a run of trials, until it is removed. RunInfo.routes
 	// has when they are sent.
-	Routes        []*RouteSet  `protobuf:"bytes,24,rep,name=routes,proto3" json:"routes,omitempty"`
-	RoutesReady   *RoutesReady `protobuf:"bytes,25,opt,name=routes_ready,json=routesReady,proto3" json:"routes_ready,omitempty"`
+	Routes      []*RouteSet  `protobuf:"bytes,24,rep,name=routes,proto3" json:"routes,omitempty"`
+	RoutesReady *RoutesReady `protobuf:"bytes,25,opt,name=routes_ready,json=routesReady,proto3" json:"routes_ready,omitempty"`
+	// Emulated clients of access networks.
+	Clients       []*ClientGroup `protobuf:"bytes,23,rep,name=clients,proto3" json:"clients,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -435,6 +437,13 @@ func (x *Plan) GetRoutes() []*RouteSet {
 func (x *Plan) GetRoutesReady() *RoutesReady {
 	if x != nil {
 		return x.RoutesReady
+	}
+	return nil
+}
+
+func (x *Plan) GetClients() []*ClientGroup {
+	if x != nil {
+		return x.Clients
 	}
 	return nil
 }
@@ -2819,7 +2828,7 @@ var File_spate_engine_v1_plan_proto protoreflect.FileDescriptor
 
 const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x1aspate/engine/v1/plan.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\x1a\x1dspate/engine/v1/routing.proto\x1a\x1espate/engine/v1/stateful.proto\"\xdc\x05\n" +
+	"\x1aspate/engine/v1/plan.proto\x12\x0fspate.engine.v1\x1a\x1dspate/engine/v1/clients.proto\x1a\x1aspate/engine/v1/rate.proto\x1a\x1dspate/engine/v1/routing.proto\x1a\x1espate/engine/v1/stateful.proto\"\x94\x06\n" +
 	"\x04Plan\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x18\n" +
 	"\aprofile\x18\x02 \x01(\tR\aprofile\x12\x1c\n" +
@@ -2841,7 +2850,8 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\x06trials\x18\x16 \x01(\v2\x17.spate.engine.v1.TrialsR\x06trials\x12\x10\n" +
 	"\x03run\x18\x15 \x01(\tR\x03run\x121\n" +
 	"\x06routes\x18\x18 \x03(\v2\x19.spate.engine.v1.RouteSetR\x06routes\x12?\n" +
-	"\froutes_ready\x18\x19 \x01(\v2\x1c.spate.engine.v1.RoutesReadyR\vroutesReady\".\n" +
+	"\froutes_ready\x18\x19 \x01(\v2\x1c.spate.engine.v1.RoutesReadyR\vroutesReady\x126\n" +
+	"\aclients\x18\x17 \x03(\v2\x1c.spate.engine.v1.ClientGroupR\aclients\".\n" +
 	"\x06Trials\x12$\n" +
 	"\x0esecond_run_tag\x18\x01 \x01(\rR\fsecondRunTag\"3\n" +
 	"\x05Share\x12\x14\n" +
@@ -3084,10 +3094,11 @@ var file_spate_engine_v1_plan_proto_goTypes = []any{
 	(*Stateful)(nil),     // 35: spate.engine.v1.Stateful
 	(*RouteSet)(nil),     // 36: spate.engine.v1.RouteSet
 	(*RoutesReady)(nil),  // 37: spate.engine.v1.RoutesReady
-	(*Ratio)(nil),        // 38: spate.engine.v1.Ratio
-	(*Engines)(nil),      // 39: spate.engine.v1.Engines
-	(*Rate)(nil),         // 40: spate.engine.v1.Rate
-	(*DataRef)(nil),      // 41: spate.engine.v1.DataRef
+	(*ClientGroup)(nil),  // 38: spate.engine.v1.ClientGroup
+	(*Ratio)(nil),        // 39: spate.engine.v1.Ratio
+	(*Engines)(nil),      // 40: spate.engine.v1.Engines
+	(*Rate)(nil),         // 41: spate.engine.v1.Rate
+	(*DataRef)(nil),      // 42: spate.engine.v1.DataRef
 }
 var file_spate_engine_v1_plan_proto_depIdxs = []int32{
 	7,  // 0: spate.engine.v1.Plan.timing:type_name -> spate.engine.v1.Timing
@@ -3099,45 +3110,46 @@ var file_spate_engine_v1_plan_proto_depIdxs = []int32{
 	5,  // 6: spate.engine.v1.Plan.trials:type_name -> spate.engine.v1.Trials
 	36, // 7: spate.engine.v1.Plan.routes:type_name -> spate.engine.v1.RouteSet
 	37, // 8: spate.engine.v1.Plan.routes_ready:type_name -> spate.engine.v1.RoutesReady
-	8,  // 9: spate.engine.v1.Timing.stages:type_name -> spate.engine.v1.Stage
-	38, // 10: spate.engine.v1.Stage.rate_factor:type_name -> spate.engine.v1.Ratio
-	11, // 11: spate.engine.v1.Stream.packet:type_name -> spate.engine.v1.Packet
-	23, // 12: spate.engine.v1.Stream.continuous:type_name -> spate.engine.v1.Continuous
-	24, // 13: spate.engine.v1.Stream.bursts:type_name -> spate.engine.v1.Bursts
-	25, // 14: spate.engine.v1.Stream.replay:type_name -> spate.engine.v1.Replay
-	27, // 15: spate.engine.v1.Stream.measure:type_name -> spate.engine.v1.Measure
-	17, // 16: spate.engine.v1.Stream.program:type_name -> spate.engine.v1.FieldProgram
-	10, // 17: spate.engine.v1.Stream.next:type_name -> spate.engine.v1.Next
-	39, // 18: spate.engine.v1.Stream.engines:type_name -> spate.engine.v1.Engines
-	16, // 19: spate.engine.v1.Packet.checksums:type_name -> spate.engine.v1.Checksum
-	12, // 20: spate.engine.v1.Packet.lengths:type_name -> spate.engine.v1.Length
-	13, // 21: spate.engine.v1.Packet.sizes:type_name -> spate.engine.v1.Sizes
-	14, // 22: spate.engine.v1.Sizes.list:type_name -> spate.engine.v1.SizeList
-	15, // 23: spate.engine.v1.SizeList.sizes:type_name -> spate.engine.v1.WeightedSize
-	0,  // 24: spate.engine.v1.Checksum.kind:type_name -> spate.engine.v1.ChecksumKind
-	18, // 25: spate.engine.v1.FieldProgram.variables:type_name -> spate.engine.v1.Variable
-	22, // 26: spate.engine.v1.FieldProgram.writes:type_name -> spate.engine.v1.Write
-	19, // 27: spate.engine.v1.Variable.counter:type_name -> spate.engine.v1.Counter
-	20, // 28: spate.engine.v1.Variable.random:type_name -> spate.engine.v1.Random
-	21, // 29: spate.engine.v1.Variable.list:type_name -> spate.engine.v1.List
-	1,  // 30: spate.engine.v1.List.order:type_name -> spate.engine.v1.ListOrder
-	40, // 31: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
-	40, // 32: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
-	41, // 33: spate.engine.v1.Replay.data:type_name -> spate.engine.v1.DataRef
-	38, // 34: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
-	26, // 35: spate.engine.v1.Replay.half:type_name -> spate.engine.v1.Half
-	2,  // 36: spate.engine.v1.Half.by:type_name -> spate.engine.v1.SplitBy
-	30, // 37: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
-	28, // 38: spate.engine.v1.Measure.by_tag:type_name -> spate.engine.v1.ByTag
-	29, // 39: spate.engine.v1.ByTag.ranges:type_name -> spate.engine.v1.TagRange
-	3,  // 40: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
-	32, // 41: spate.engine.v1.Reflector.allowed_addresses:type_name -> spate.engine.v1.AddressRange
-	33, // 42: spate.engine.v1.Reflector.allowed_ports:type_name -> spate.engine.v1.PortRange
-	43, // [43:43] is the sub-list for method output_type
-	43, // [43:43] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	38, // 9: spate.engine.v1.Plan.clients:type_name -> spate.engine.v1.ClientGroup
+	8,  // 10: spate.engine.v1.Timing.stages:type_name -> spate.engine.v1.Stage
+	39, // 11: spate.engine.v1.Stage.rate_factor:type_name -> spate.engine.v1.Ratio
+	11, // 12: spate.engine.v1.Stream.packet:type_name -> spate.engine.v1.Packet
+	23, // 13: spate.engine.v1.Stream.continuous:type_name -> spate.engine.v1.Continuous
+	24, // 14: spate.engine.v1.Stream.bursts:type_name -> spate.engine.v1.Bursts
+	25, // 15: spate.engine.v1.Stream.replay:type_name -> spate.engine.v1.Replay
+	27, // 16: spate.engine.v1.Stream.measure:type_name -> spate.engine.v1.Measure
+	17, // 17: spate.engine.v1.Stream.program:type_name -> spate.engine.v1.FieldProgram
+	10, // 18: spate.engine.v1.Stream.next:type_name -> spate.engine.v1.Next
+	40, // 19: spate.engine.v1.Stream.engines:type_name -> spate.engine.v1.Engines
+	16, // 20: spate.engine.v1.Packet.checksums:type_name -> spate.engine.v1.Checksum
+	12, // 21: spate.engine.v1.Packet.lengths:type_name -> spate.engine.v1.Length
+	13, // 22: spate.engine.v1.Packet.sizes:type_name -> spate.engine.v1.Sizes
+	14, // 23: spate.engine.v1.Sizes.list:type_name -> spate.engine.v1.SizeList
+	15, // 24: spate.engine.v1.SizeList.sizes:type_name -> spate.engine.v1.WeightedSize
+	0,  // 25: spate.engine.v1.Checksum.kind:type_name -> spate.engine.v1.ChecksumKind
+	18, // 26: spate.engine.v1.FieldProgram.variables:type_name -> spate.engine.v1.Variable
+	22, // 27: spate.engine.v1.FieldProgram.writes:type_name -> spate.engine.v1.Write
+	19, // 28: spate.engine.v1.Variable.counter:type_name -> spate.engine.v1.Counter
+	20, // 29: spate.engine.v1.Variable.random:type_name -> spate.engine.v1.Random
+	21, // 30: spate.engine.v1.Variable.list:type_name -> spate.engine.v1.List
+	1,  // 31: spate.engine.v1.List.order:type_name -> spate.engine.v1.ListOrder
+	41, // 32: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
+	41, // 33: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
+	42, // 34: spate.engine.v1.Replay.data:type_name -> spate.engine.v1.DataRef
+	39, // 35: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
+	26, // 36: spate.engine.v1.Replay.half:type_name -> spate.engine.v1.Half
+	2,  // 37: spate.engine.v1.Half.by:type_name -> spate.engine.v1.SplitBy
+	30, // 38: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
+	28, // 39: spate.engine.v1.Measure.by_tag:type_name -> spate.engine.v1.ByTag
+	29, // 40: spate.engine.v1.ByTag.ranges:type_name -> spate.engine.v1.TagRange
+	3,  // 41: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
+	32, // 42: spate.engine.v1.Reflector.allowed_addresses:type_name -> spate.engine.v1.AddressRange
+	33, // 43: spate.engine.v1.Reflector.allowed_ports:type_name -> spate.engine.v1.PortRange
+	44, // [44:44] is the sub-list for method output_type
+	44, // [44:44] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_plan_proto_init() }
@@ -3145,6 +3157,7 @@ func file_spate_engine_v1_plan_proto_init() {
 	if File_spate_engine_v1_plan_proto != nil {
 		return
 	}
+	file_spate_engine_v1_clients_proto_init()
 	file_spate_engine_v1_rate_proto_init()
 	file_spate_engine_v1_routing_proto_init()
 	file_spate_engine_v1_stateful_proto_init()

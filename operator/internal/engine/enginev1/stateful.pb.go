@@ -1009,7 +1009,10 @@ type Pool struct {
 	// Client pools: packets of clients pass through tunnels of GRE. Absent, as with gtpu: they pass as they are.
 	Gre *Gre `protobuf:"bytes,14,opt,name=gre,proto3" json:"gre,omitempty"`
 	// Client pools: packets of clients have MPLS labels. Absent, as with gtpu: they pass as they are.
-	Mpls          *Mpls `protobuf:"bytes,15,opt,name=mpls,proto3" json:"mpls,omitempty"`
+	Mpls *Mpls `protobuf:"bytes,15,opt,name=mpls,proto3" json:"mpls,omitempty"`
+	// Client pools: clients are emulated ones of the plan. Flows come from their MACs and addresses, as long as they have these, and go to their
+	// gateways. In place of first, last, first_mac, allow_multicast, vlans, gateway and tunnels.
+	FromClients   *PoolOfClients `protobuf:"bytes,16,opt,name=from_clients,json=fromClients,proto3" json:"from_clients,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1149,6 +1152,68 @@ func (x *Pool) GetMpls() *Mpls {
 	return nil
 }
 
+func (x *Pool) GetFromClients() *PoolOfClients {
+	if x != nil {
+		return x.FromClients
+	}
+	return nil
+}
+
+// Addresses of emulated clients. A flow of a client that has no address any more ends, and those without one begin no flow.
+type PoolOfClients struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the group in Plan.clients. It is on the client_port of the templates that take the pool, has no vlans, and gateways.
+	Group string `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	// IPv6 addresses: those that DHCPv6 has leased, or of the advertised prefix. Else those of IPv4.
+	Ipv6          bool `protobuf:"varint,2,opt,name=ipv6,proto3" json:"ipv6,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolOfClients) Reset() {
+	*x = PoolOfClients{}
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolOfClients) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolOfClients) ProtoMessage() {}
+
+func (x *PoolOfClients) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolOfClients.ProtoReflect.Descriptor instead.
+func (*PoolOfClients) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *PoolOfClients) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *PoolOfClients) GetIpv6() bool {
+	if x != nil {
+		return x.Ipv6
+	}
+	return false
+}
+
 // A VLAN tag (IEEE 802.1Q) with priority 0.
 type VlanTag struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1162,7 +1227,7 @@ type VlanTag struct {
 
 func (x *VlanTag) Reset() {
 	*x = VlanTag{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1239,7 @@ func (x *VlanTag) String() string {
 func (*VlanTag) ProtoMessage() {}
 
 func (x *VlanTag) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1252,7 @@ func (x *VlanTag) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VlanTag.ProtoReflect.Descriptor instead.
 func (*VlanTag) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{11}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *VlanTag) GetId() uint32 {
@@ -1230,7 +1295,7 @@ type Gtpu struct {
 
 func (x *Gtpu) Reset() {
 	*x = Gtpu{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +1307,7 @@ func (x *Gtpu) String() string {
 func (*Gtpu) ProtoMessage() {}
 
 func (x *Gtpu) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1320,7 @@ func (x *Gtpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gtpu.ProtoReflect.Descriptor instead.
 func (*Gtpu) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{12}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Gtpu) GetLocal() []byte {
@@ -1337,7 +1402,7 @@ type Vxlan struct {
 
 func (x *Vxlan) Reset() {
 	*x = Vxlan{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1349,7 +1414,7 @@ func (x *Vxlan) String() string {
 func (*Vxlan) ProtoMessage() {}
 
 func (x *Vxlan) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1362,7 +1427,7 @@ func (x *Vxlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vxlan.ProtoReflect.Descriptor instead.
 func (*Vxlan) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{13}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Vxlan) GetLocal() []byte {
@@ -1434,7 +1499,7 @@ type Gre struct {
 
 func (x *Gre) Reset() {
 	*x = Gre{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +1511,7 @@ func (x *Gre) String() string {
 func (*Gre) ProtoMessage() {}
 
 func (x *Gre) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +1524,7 @@ func (x *Gre) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gre.ProtoReflect.Descriptor instead.
 func (*Gre) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{14}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Gre) GetLocal() []byte {
@@ -1527,7 +1592,7 @@ type Mpls struct {
 
 func (x *Mpls) Reset() {
 	*x = Mpls{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +1604,7 @@ func (x *Mpls) String() string {
 func (*Mpls) ProtoMessage() {}
 
 func (x *Mpls) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +1617,7 @@ func (x *Mpls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mpls.ProtoReflect.Descriptor instead.
 func (*Mpls) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{15}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Mpls) GetLocal() []byte {
@@ -1619,7 +1684,7 @@ type MplsLabel struct {
 
 func (x *MplsLabel) Reset() {
 	*x = MplsLabel{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1631,7 +1696,7 @@ func (x *MplsLabel) String() string {
 func (*MplsLabel) ProtoMessage() {}
 
 func (x *MplsLabel) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1644,7 +1709,7 @@ func (x *MplsLabel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MplsLabel.ProtoReflect.Descriptor instead.
 func (*MplsLabel) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{16}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MplsLabel) GetLabel() uint32 {
@@ -1685,7 +1750,7 @@ type SourcePorts struct {
 
 func (x *SourcePorts) Reset() {
 	*x = SourcePorts{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1697,7 +1762,7 @@ func (x *SourcePorts) String() string {
 func (*SourcePorts) ProtoMessage() {}
 
 func (x *SourcePorts) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1710,7 +1775,7 @@ func (x *SourcePorts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourcePorts.ProtoReflect.Descriptor instead.
 func (*SourcePorts) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{17}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SourcePorts) GetFirst() uint32 {
@@ -1754,7 +1819,7 @@ type WeightedPool struct {
 
 func (x *WeightedPool) Reset() {
 	*x = WeightedPool{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1766,7 +1831,7 @@ func (x *WeightedPool) String() string {
 func (*WeightedPool) ProtoMessage() {}
 
 func (x *WeightedPool) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1779,7 +1844,7 @@ func (x *WeightedPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightedPool.ProtoReflect.Descriptor instead.
 func (*WeightedPool) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{18}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WeightedPool) GetPool() uint32 {
@@ -1851,7 +1916,7 @@ type Template struct {
 
 func (x *Template) Reset() {
 	*x = Template{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1863,7 +1928,7 @@ func (x *Template) String() string {
 func (*Template) ProtoMessage() {}
 
 func (x *Template) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1876,7 +1941,7 @@ func (x *Template) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Template.ProtoReflect.Descriptor instead.
 func (*Template) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{19}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Template) GetName() string {
@@ -2053,7 +2118,7 @@ type Engines struct {
 
 func (x *Engines) Reset() {
 	*x = Engines{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2065,7 +2130,7 @@ func (x *Engines) String() string {
 func (*Engines) ProtoMessage() {}
 
 func (x *Engines) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2078,7 +2143,7 @@ func (x *Engines) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Engines.ProtoReflect.Descriptor instead.
 func (*Engines) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{20}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Engines) GetFirst() uint32 {
@@ -2105,7 +2170,7 @@ type PayloadMatch struct {
 
 func (x *PayloadMatch) Reset() {
 	*x = PayloadMatch{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2117,7 +2182,7 @@ func (x *PayloadMatch) String() string {
 func (*PayloadMatch) ProtoMessage() {}
 
 func (x *PayloadMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2130,7 +2195,7 @@ func (x *PayloadMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadMatch.ProtoReflect.Descriptor instead.
 func (*PayloadMatch) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{21}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PayloadMatch) GetOffset() uint32 {
@@ -2161,7 +2226,7 @@ type Capture struct {
 
 func (x *Capture) Reset() {
 	*x = Capture{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2173,7 +2238,7 @@ func (x *Capture) String() string {
 func (*Capture) ProtoMessage() {}
 
 func (x *Capture) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2186,7 +2251,7 @@ func (x *Capture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capture.ProtoReflect.Descriptor instead.
 func (*Capture) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{22}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Capture) GetSource() isCapture_Source {
@@ -2286,7 +2351,7 @@ type Tunables struct {
 
 func (x *Tunables) Reset() {
 	*x = Tunables{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2298,7 +2363,7 @@ func (x *Tunables) String() string {
 func (*Tunables) ProtoMessage() {}
 
 func (x *Tunables) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2311,7 +2376,7 @@ func (x *Tunables) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tunables.ProtoReflect.Descriptor instead.
 func (*Tunables) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Tunables) GetTos() uint32 {
@@ -2468,7 +2533,7 @@ type Program struct {
 
 func (x *Program) Reset() {
 	*x = Program{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2480,7 +2545,7 @@ func (x *Program) String() string {
 func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2493,7 +2558,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Program) GetInstructions() []*Instruction {
@@ -2552,7 +2617,7 @@ type Instruction struct {
 
 func (x *Instruction) Reset() {
 	*x = Instruction{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2564,7 +2629,7 @@ func (x *Instruction) String() string {
 func (*Instruction) ProtoMessage() {}
 
 func (x *Instruction) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2577,7 +2642,7 @@ func (x *Instruction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instruction.ProtoReflect.Descriptor instead.
 func (*Instruction) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Instruction) GetKind() isInstruction_Kind {
@@ -2977,7 +3042,7 @@ type NextTemplates struct {
 
 func (x *NextTemplates) Reset() {
 	*x = NextTemplates{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2989,7 +3054,7 @@ func (x *NextTemplates) String() string {
 func (*NextTemplates) ProtoMessage() {}
 
 func (x *NextTemplates) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3002,7 +3067,7 @@ func (x *NextTemplates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextTemplates.ProtoReflect.Descriptor instead.
 func (*NextTemplates) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{26}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *NextTemplates) GetTemplates() []uint32 {
@@ -3023,7 +3088,7 @@ type CountTime struct {
 
 func (x *CountTime) Reset() {
 	*x = CountTime{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3035,7 +3100,7 @@ func (x *CountTime) String() string {
 func (*CountTime) ProtoMessage() {}
 
 func (x *CountTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3048,7 +3113,7 @@ func (x *CountTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountTime.ProtoReflect.Descriptor instead.
 func (*CountTime) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{27}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CountTime) GetCounter() uint32 {
@@ -3078,7 +3143,7 @@ type OpenConnection struct {
 
 func (x *OpenConnection) Reset() {
 	*x = OpenConnection{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3090,7 +3155,7 @@ func (x *OpenConnection) String() string {
 func (*OpenConnection) ProtoMessage() {}
 
 func (x *OpenConnection) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3103,7 +3168,7 @@ func (x *OpenConnection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenConnection.ProtoReflect.Descriptor instead.
 func (*OpenConnection) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{28}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *OpenConnection) GetTemplate() uint32 {
@@ -3121,7 +3186,7 @@ type Nothing struct {
 
 func (x *Nothing) Reset() {
 	*x = Nothing{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3133,7 +3198,7 @@ func (x *Nothing) String() string {
 func (*Nothing) ProtoMessage() {}
 
 func (x *Nothing) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3146,7 +3211,7 @@ func (x *Nothing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nothing.ProtoReflect.Descriptor instead.
 func (*Nothing) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{29}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{30}
 }
 
 type Send struct {
@@ -3161,7 +3226,7 @@ type Send struct {
 
 func (x *Send) Reset() {
 	*x = Send{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3173,7 +3238,7 @@ func (x *Send) String() string {
 func (*Send) ProtoMessage() {}
 
 func (x *Send) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3186,7 +3251,7 @@ func (x *Send) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Send.ProtoReflect.Descriptor instead.
 func (*Send) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{30}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Send) GetPayload() uint32 {
@@ -3215,7 +3280,7 @@ type Receive struct {
 
 func (x *Receive) Reset() {
 	*x = Receive{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3227,7 +3292,7 @@ func (x *Receive) String() string {
 func (*Receive) ProtoMessage() {}
 
 func (x *Receive) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3240,7 +3305,7 @@ func (x *Receive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receive.ProtoReflect.Descriptor instead.
 func (*Receive) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{31}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Receive) GetBytes() uint64 {
@@ -3266,7 +3331,7 @@ type SendMessage struct {
 
 func (x *SendMessage) Reset() {
 	*x = SendMessage{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3278,7 +3343,7 @@ func (x *SendMessage) String() string {
 func (*SendMessage) ProtoMessage() {}
 
 func (x *SendMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3291,7 +3356,7 @@ func (x *SendMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendMessage.ProtoReflect.Descriptor instead.
 func (*SendMessage) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{32}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SendMessage) GetPayload() uint32 {
@@ -3311,7 +3376,7 @@ type ReceiveMessages struct {
 
 func (x *ReceiveMessages) Reset() {
 	*x = ReceiveMessages{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3323,7 +3388,7 @@ func (x *ReceiveMessages) String() string {
 func (*ReceiveMessages) ProtoMessage() {}
 
 func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3336,7 +3401,7 @@ func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveMessages.ProtoReflect.Descriptor instead.
 func (*ReceiveMessages) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{33}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReceiveMessages) GetMessages() uint64 {
@@ -3364,7 +3429,7 @@ type Delay struct {
 
 func (x *Delay) Reset() {
 	*x = Delay{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3376,7 +3441,7 @@ func (x *Delay) String() string {
 func (*Delay) ProtoMessage() {}
 
 func (x *Delay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3389,7 +3454,7 @@ func (x *Delay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delay.ProtoReflect.Descriptor instead.
 func (*Delay) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{34}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Delay) GetMinNs() uint64 {
@@ -3416,7 +3481,7 @@ type VariableValue struct {
 
 func (x *VariableValue) Reset() {
 	*x = VariableValue{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3428,7 +3493,7 @@ func (x *VariableValue) String() string {
 func (*VariableValue) ProtoMessage() {}
 
 func (x *VariableValue) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3441,7 +3506,7 @@ func (x *VariableValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableValue.ProtoReflect.Descriptor instead.
 func (*VariableValue) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{35}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *VariableValue) GetVariable() uint32 {
@@ -3471,7 +3536,7 @@ type Jump struct {
 
 func (x *Jump) Reset() {
 	*x = Jump{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3483,7 +3548,7 @@ func (x *Jump) String() string {
 func (*Jump) ProtoMessage() {}
 
 func (x *Jump) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3496,7 +3561,7 @@ func (x *Jump) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Jump.ProtoReflect.Descriptor instead.
 func (*Jump) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{36}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Jump) GetTo() uint32 {
@@ -3539,7 +3604,7 @@ type Loop struct {
 
 func (x *Loop) Reset() {
 	*x = Loop{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3551,7 +3616,7 @@ func (x *Loop) String() string {
 func (*Loop) ProtoMessage() {}
 
 func (x *Loop) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3564,7 +3629,7 @@ func (x *Loop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loop.ProtoReflect.Descriptor instead.
 func (*Loop) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{37}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Loop) GetTo() uint32 {
@@ -3602,7 +3667,7 @@ type ReceiveUntil struct {
 
 func (x *ReceiveUntil) Reset() {
 	*x = ReceiveUntil{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3614,7 +3679,7 @@ func (x *ReceiveUntil) String() string {
 func (*ReceiveUntil) ProtoMessage() {}
 
 func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3627,7 +3692,7 @@ func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveUntil.ProtoReflect.Descriptor instead.
 func (*ReceiveUntil) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{38}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReceiveUntil) GetEnd() isReceiveUntil_End {
@@ -3727,7 +3792,7 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\x0ePayloadCounter\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x04R\x04step\x12\x14\n" +
-	"\x05width\x18\x03 \x01(\rR\x05width\"\xaa\x04\n" +
+	"\x05width\x18\x03 \x01(\rR\x05width\"\xed\x04\n" +
 	"\x04Pool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05first\x18\x02 \x01(\fR\x05first\x12\x12\n" +
@@ -3744,7 +3809,11 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\fmirror_vlans\x18\f \x01(\bR\vmirrorVlans\x12,\n" +
 	"\x05vxlan\x18\r \x01(\v2\x16.spate.engine.v1.VxlanR\x05vxlan\x12&\n" +
 	"\x03gre\x18\x0e \x01(\v2\x14.spate.engine.v1.GreR\x03gre\x12)\n" +
-	"\x04mpls\x18\x0f \x01(\v2\x15.spate.engine.v1.MplsR\x04mpls\"-\n" +
+	"\x04mpls\x18\x0f \x01(\v2\x15.spate.engine.v1.MplsR\x04mpls\x12A\n" +
+	"\ffrom_clients\x18\x10 \x01(\v2\x1e.spate.engine.v1.PoolOfClientsR\vfromClients\"9\n" +
+	"\rPoolOfClients\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
+	"\x04ipv6\x18\x02 \x01(\bR\x04ipv6\"-\n" +
 	"\aVlanTag\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
 	"\x04tpid\x18\x02 \x01(\rR\x04tpid\"\xe2\x01\n" +
@@ -3974,7 +4043,7 @@ func file_spate_engine_v1_stateful_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_stateful_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_spate_engine_v1_stateful_proto_goTypes = []any{
 	(PoolOrder)(0),          // 0: spate.engine.v1.PoolOrder
 	(TransportProtocol)(0),  // 1: spate.engine.v1.TransportProtocol
@@ -3991,40 +4060,41 @@ var file_spate_engine_v1_stateful_proto_goTypes = []any{
 	(*PayloadList)(nil),     // 12: spate.engine.v1.PayloadList
 	(*PayloadCounter)(nil),  // 13: spate.engine.v1.PayloadCounter
 	(*Pool)(nil),            // 14: spate.engine.v1.Pool
-	(*VlanTag)(nil),         // 15: spate.engine.v1.VlanTag
-	(*Gtpu)(nil),            // 16: spate.engine.v1.Gtpu
-	(*Vxlan)(nil),           // 17: spate.engine.v1.Vxlan
-	(*Gre)(nil),             // 18: spate.engine.v1.Gre
-	(*Mpls)(nil),            // 19: spate.engine.v1.Mpls
-	(*MplsLabel)(nil),       // 20: spate.engine.v1.MplsLabel
-	(*SourcePorts)(nil),     // 21: spate.engine.v1.SourcePorts
-	(*WeightedPool)(nil),    // 22: spate.engine.v1.WeightedPool
-	(*Template)(nil),        // 23: spate.engine.v1.Template
-	(*Engines)(nil),         // 24: spate.engine.v1.Engines
-	(*PayloadMatch)(nil),    // 25: spate.engine.v1.PayloadMatch
-	(*Capture)(nil),         // 26: spate.engine.v1.Capture
-	(*Tunables)(nil),        // 27: spate.engine.v1.Tunables
-	(*Program)(nil),         // 28: spate.engine.v1.Program
-	(*Instruction)(nil),     // 29: spate.engine.v1.Instruction
-	(*NextTemplates)(nil),   // 30: spate.engine.v1.NextTemplates
-	(*CountTime)(nil),       // 31: spate.engine.v1.CountTime
-	(*OpenConnection)(nil),  // 32: spate.engine.v1.OpenConnection
-	(*Nothing)(nil),         // 33: spate.engine.v1.Nothing
-	(*Send)(nil),            // 34: spate.engine.v1.Send
-	(*Receive)(nil),         // 35: spate.engine.v1.Receive
-	(*SendMessage)(nil),     // 36: spate.engine.v1.SendMessage
-	(*ReceiveMessages)(nil), // 37: spate.engine.v1.ReceiveMessages
-	(*Delay)(nil),           // 38: spate.engine.v1.Delay
-	(*VariableValue)(nil),   // 39: spate.engine.v1.VariableValue
-	(*Jump)(nil),            // 40: spate.engine.v1.Jump
-	(*Loop)(nil),            // 41: spate.engine.v1.Loop
-	(*ReceiveUntil)(nil),    // 42: spate.engine.v1.ReceiveUntil
-	(*Ratio)(nil),           // 43: spate.engine.v1.Ratio
+	(*PoolOfClients)(nil),   // 15: spate.engine.v1.PoolOfClients
+	(*VlanTag)(nil),         // 16: spate.engine.v1.VlanTag
+	(*Gtpu)(nil),            // 17: spate.engine.v1.Gtpu
+	(*Vxlan)(nil),           // 18: spate.engine.v1.Vxlan
+	(*Gre)(nil),             // 19: spate.engine.v1.Gre
+	(*Mpls)(nil),            // 20: spate.engine.v1.Mpls
+	(*MplsLabel)(nil),       // 21: spate.engine.v1.MplsLabel
+	(*SourcePorts)(nil),     // 22: spate.engine.v1.SourcePorts
+	(*WeightedPool)(nil),    // 23: spate.engine.v1.WeightedPool
+	(*Template)(nil),        // 24: spate.engine.v1.Template
+	(*Engines)(nil),         // 25: spate.engine.v1.Engines
+	(*PayloadMatch)(nil),    // 26: spate.engine.v1.PayloadMatch
+	(*Capture)(nil),         // 27: spate.engine.v1.Capture
+	(*Tunables)(nil),        // 28: spate.engine.v1.Tunables
+	(*Program)(nil),         // 29: spate.engine.v1.Program
+	(*Instruction)(nil),     // 30: spate.engine.v1.Instruction
+	(*NextTemplates)(nil),   // 31: spate.engine.v1.NextTemplates
+	(*CountTime)(nil),       // 32: spate.engine.v1.CountTime
+	(*OpenConnection)(nil),  // 33: spate.engine.v1.OpenConnection
+	(*Nothing)(nil),         // 34: spate.engine.v1.Nothing
+	(*Send)(nil),            // 35: spate.engine.v1.Send
+	(*Receive)(nil),         // 36: spate.engine.v1.Receive
+	(*SendMessage)(nil),     // 37: spate.engine.v1.SendMessage
+	(*ReceiveMessages)(nil), // 38: spate.engine.v1.ReceiveMessages
+	(*Delay)(nil),           // 39: spate.engine.v1.Delay
+	(*VariableValue)(nil),   // 40: spate.engine.v1.VariableValue
+	(*Jump)(nil),            // 41: spate.engine.v1.Jump
+	(*Loop)(nil),            // 42: spate.engine.v1.Loop
+	(*ReceiveUntil)(nil),    // 43: spate.engine.v1.ReceiveUntil
+	(*Ratio)(nil),           // 44: spate.engine.v1.Ratio
 }
 var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
 	10, // 0: spate.engine.v1.Stateful.payloads:type_name -> spate.engine.v1.Payload
 	14, // 1: spate.engine.v1.Stateful.pools:type_name -> spate.engine.v1.Pool
-	23, // 2: spate.engine.v1.Stateful.templates:type_name -> spate.engine.v1.Template
+	24, // 2: spate.engine.v1.Stateful.templates:type_name -> spate.engine.v1.Template
 	7,  // 3: spate.engine.v1.Stateful.records:type_name -> spate.engine.v1.Records
 	5,  // 4: spate.engine.v1.Stateful.ignored_sources:type_name -> spate.engine.v1.IgnoredSources
 	6,  // 5: spate.engine.v1.IgnoredSources.prefixes:type_name -> spate.engine.v1.Prefix
@@ -4034,54 +4104,55 @@ var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
 	12, // 9: spate.engine.v1.PayloadField.list:type_name -> spate.engine.v1.PayloadList
 	13, // 10: spate.engine.v1.PayloadField.counter:type_name -> spate.engine.v1.PayloadCounter
 	0,  // 11: spate.engine.v1.Pool.order:type_name -> spate.engine.v1.PoolOrder
-	21, // 12: spate.engine.v1.Pool.source_ports:type_name -> spate.engine.v1.SourcePorts
-	16, // 13: spate.engine.v1.Pool.gtpu:type_name -> spate.engine.v1.Gtpu
-	15, // 14: spate.engine.v1.Pool.vlans:type_name -> spate.engine.v1.VlanTag
-	17, // 15: spate.engine.v1.Pool.vxlan:type_name -> spate.engine.v1.Vxlan
-	18, // 16: spate.engine.v1.Pool.gre:type_name -> spate.engine.v1.Gre
-	19, // 17: spate.engine.v1.Pool.mpls:type_name -> spate.engine.v1.Mpls
-	20, // 18: spate.engine.v1.Mpls.labels:type_name -> spate.engine.v1.MplsLabel
-	1,  // 19: spate.engine.v1.Template.protocol:type_name -> spate.engine.v1.TransportProtocol
-	28, // 20: spate.engine.v1.Template.client:type_name -> spate.engine.v1.Program
-	28, // 21: spate.engine.v1.Template.server:type_name -> spate.engine.v1.Program
-	43, // 22: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
-	22, // 23: spate.engine.v1.Template.clients:type_name -> spate.engine.v1.WeightedPool
-	22, // 24: spate.engine.v1.Template.servers:type_name -> spate.engine.v1.WeightedPool
-	27, // 25: spate.engine.v1.Template.client_tunables:type_name -> spate.engine.v1.Tunables
-	27, // 26: spate.engine.v1.Template.server_tunables:type_name -> spate.engine.v1.Tunables
-	25, // 27: spate.engine.v1.Template.match:type_name -> spate.engine.v1.PayloadMatch
-	26, // 28: spate.engine.v1.Template.capture:type_name -> spate.engine.v1.Capture
-	24, // 29: spate.engine.v1.Template.client_engines:type_name -> spate.engine.v1.Engines
-	24, // 30: spate.engine.v1.Template.server_engines:type_name -> spate.engine.v1.Engines
-	8,  // 31: spate.engine.v1.Capture.data:type_name -> spate.engine.v1.DataRef
-	2,  // 32: spate.engine.v1.Tunables.congestion_control:type_name -> spate.engine.v1.CongestionControl
-	29, // 33: spate.engine.v1.Program.instructions:type_name -> spate.engine.v1.Instruction
-	33, // 34: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
-	33, // 35: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
-	34, // 36: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
-	35, // 37: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
-	36, // 38: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
-	37, // 39: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
-	38, // 40: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
-	33, // 41: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
-	33, // 42: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
-	33, // 43: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
-	33, // 44: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
-	39, // 45: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
-	39, // 46: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
-	40, // 47: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
-	41, // 48: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
-	42, // 49: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
-	32, // 50: spate.engine.v1.Instruction.open_connection:type_name -> spate.engine.v1.OpenConnection
-	31, // 51: spate.engine.v1.Instruction.count_time:type_name -> spate.engine.v1.CountTime
-	30, // 52: spate.engine.v1.Instruction.next_templates:type_name -> spate.engine.v1.NextTemplates
-	3,  // 53: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
-	33, // 54: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
-	55, // [55:55] is the sub-list for method output_type
-	55, // [55:55] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	22, // 12: spate.engine.v1.Pool.source_ports:type_name -> spate.engine.v1.SourcePorts
+	17, // 13: spate.engine.v1.Pool.gtpu:type_name -> spate.engine.v1.Gtpu
+	16, // 14: spate.engine.v1.Pool.vlans:type_name -> spate.engine.v1.VlanTag
+	18, // 15: spate.engine.v1.Pool.vxlan:type_name -> spate.engine.v1.Vxlan
+	19, // 16: spate.engine.v1.Pool.gre:type_name -> spate.engine.v1.Gre
+	20, // 17: spate.engine.v1.Pool.mpls:type_name -> spate.engine.v1.Mpls
+	15, // 18: spate.engine.v1.Pool.from_clients:type_name -> spate.engine.v1.PoolOfClients
+	21, // 19: spate.engine.v1.Mpls.labels:type_name -> spate.engine.v1.MplsLabel
+	1,  // 20: spate.engine.v1.Template.protocol:type_name -> spate.engine.v1.TransportProtocol
+	29, // 21: spate.engine.v1.Template.client:type_name -> spate.engine.v1.Program
+	29, // 22: spate.engine.v1.Template.server:type_name -> spate.engine.v1.Program
+	44, // 23: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
+	23, // 24: spate.engine.v1.Template.clients:type_name -> spate.engine.v1.WeightedPool
+	23, // 25: spate.engine.v1.Template.servers:type_name -> spate.engine.v1.WeightedPool
+	28, // 26: spate.engine.v1.Template.client_tunables:type_name -> spate.engine.v1.Tunables
+	28, // 27: spate.engine.v1.Template.server_tunables:type_name -> spate.engine.v1.Tunables
+	26, // 28: spate.engine.v1.Template.match:type_name -> spate.engine.v1.PayloadMatch
+	27, // 29: spate.engine.v1.Template.capture:type_name -> spate.engine.v1.Capture
+	25, // 30: spate.engine.v1.Template.client_engines:type_name -> spate.engine.v1.Engines
+	25, // 31: spate.engine.v1.Template.server_engines:type_name -> spate.engine.v1.Engines
+	8,  // 32: spate.engine.v1.Capture.data:type_name -> spate.engine.v1.DataRef
+	2,  // 33: spate.engine.v1.Tunables.congestion_control:type_name -> spate.engine.v1.CongestionControl
+	30, // 34: spate.engine.v1.Program.instructions:type_name -> spate.engine.v1.Instruction
+	34, // 35: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
+	34, // 36: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
+	35, // 37: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
+	36, // 38: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
+	37, // 39: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
+	38, // 40: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
+	39, // 41: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
+	34, // 42: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
+	34, // 43: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
+	34, // 44: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
+	34, // 45: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
+	40, // 46: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
+	40, // 47: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
+	41, // 48: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
+	42, // 49: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
+	43, // 50: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
+	33, // 51: spate.engine.v1.Instruction.open_connection:type_name -> spate.engine.v1.OpenConnection
+	32, // 52: spate.engine.v1.Instruction.count_time:type_name -> spate.engine.v1.CountTime
+	31, // 53: spate.engine.v1.Instruction.next_templates:type_name -> spate.engine.v1.NextTemplates
+	3,  // 54: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
+	34, // 55: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
+	56, // [56:56] is the sub-list for method output_type
+	56, // [56:56] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_stateful_proto_init() }
@@ -4100,16 +4171,16 @@ func file_spate_engine_v1_stateful_proto_init() {
 		(*PayloadField_List)(nil),
 		(*PayloadField_Counter)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[12].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[14].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[13].OneofWrappers = []any{}
 	file_spate_engine_v1_stateful_proto_msgTypes[15].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[22].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[16].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[23].OneofWrappers = []any{
 		(*Capture_Pcap)(nil),
 		(*Capture_Path)(nil),
 		(*Capture_Data)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[23].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[25].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[24].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[26].OneofWrappers = []any{
 		(*Instruction_Connect)(nil),
 		(*Instruction_Accept)(nil),
 		(*Instruction_Send)(nil),
@@ -4135,8 +4206,8 @@ func file_spate_engine_v1_stateful_proto_init() {
 		(*Instruction_CountTime)(nil),
 		(*Instruction_NextTemplates)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[28].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[38].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[29].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[39].OneofWrappers = []any{
 		(*ReceiveUntil_Pattern)(nil),
 		(*ReceiveUntil_HttpMessage)(nil),
 	}
@@ -4146,7 +4217,7 @@ func file_spate_engine_v1_stateful_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_stateful_proto_rawDesc), len(file_spate_engine_v1_stateful_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   39,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -117,7 +117,7 @@ func (r Refusal) Problem(profile *spatev1.TrafficProfile) problem.Problem {
 }
 
 // planPath matches an engine's path of a part of a plan.
-var planPath = regexp.MustCompile(`(stateful\.)?(templates|pools|payloads)\[([0-9]+)\]((?:\.[a-z_]+(?:\[[0-9]+\])?)*)|(streams)\[([0-9]+)\]|\bstateful\.[a-z_.]+[a-z]`)
+var planPath = regexp.MustCompile(`(stateful\.)?(templates|pools|payloads|routes)\[([0-9]+)\]((?:\.[a-z_]+(?:\[[0-9]+\])?)*)|(streams)\[([0-9]+)\]|\bstateful\.[a-z_.]+[a-z]`)
 
 // Refused returns an engine's refusal of a field of the plan.
 func (o Origin) Refused(path, description string) Refusal {
@@ -130,7 +130,7 @@ func (o Origin) Refused(path, description string) Refusal {
 }
 
 // complaint matches a line in which an engine refuses a field.
-var complaint = regexp.MustCompile(`^((?:stateful|streams)[][a-z0-9_.]*): (.*)$`)
+var complaint = regexp.MustCompile(`^((?:stateful|streams|routes)[][a-z0-9_.]*): (.*)$`)
 
 // Line replaces the plan's names in a line of an engine's output.
 func (o Origin) Line(line string) string {
@@ -218,6 +218,10 @@ func (o Origin) find(p path) Refusal {
 		return o.stream(streams[index], rest)
 	case kind == "templates" && index >= 0 && index < len(stateful.GetTemplates()):
 		return o.template(stateful.GetTemplates()[index], rest)
+	case kind == "routes" && index >= 0:
+		return Refusal{Path: route(index, rest).String()}
+	case kind == "routes_ready":
+		return Refusal{Path: within(spec.Child("routing", "ready"), rest).String()}
 	case kind == "pools" && index >= 0:
 		return o.pool(uint32(index), rest, p)
 	case kind == "payloads" && index >= 0:
@@ -228,6 +232,18 @@ func (o Origin) find(p path) Refusal {
 		return Refusal{Path: ofProfile[inner.String()]}
 	}
 	return Refusal{Path: p.String()}
+}
+
+// route returns a field of a profile's set of routes.
+func route(index int, rest path) *field.Path {
+	at := spec.Child("routing", "advertise").Index(index)
+	switch rest.String() {
+	case "prefixes.range.first":
+		return at.Child("prefixes", "range", "first") // whose name is that of the contract
+	case "prefixes.mrt.path":
+		return at.Child("prefixes", "mrt", "volume")
+	}
+	return within(at, rest)
 }
 
 // ignoredSources returns an item of a profile's ignored sources.

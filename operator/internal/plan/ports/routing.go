@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -24,6 +25,56 @@ func HasRouting(spec *spatev1.TrafficGeneratorSpec) bool {
 		}
 	}
 	return false
+}
+
+// SessionNames returns the names of a port's sessions, in the order in which engines report them.
+func SessionNames(routing *spatev1.PortRouting) (all []spatev1.SessionName) {
+	for i := range routing.BGP {
+		all = append(all, routing.BGP[i].Name)
+	}
+	for i := range routing.OSPF {
+		all = append(all, routing.OSPF[i].Name)
+	}
+	for i := range routing.RIP {
+		all = append(all, routing.RIP[i].Name)
+	}
+	for i := range routing.BFD {
+		all = append(all, routing.BFD[i].Name)
+	}
+	return all
+}
+
+const (
+	// routingMemory is the memory of the container that speaks routing protocols, by default.
+	routingMemory = "128Mi"
+	// birdMemory is what BIRD takes without routes, with its sessions.
+	birdMemory = 16 << 20
+	// routeMemory is what it takes for a route that is advertised: 492 bytes were measured (`make bench-routes`), and 170 of the
+	// configuration before, which BIRD keeps.
+	routeMemory = 700
+	// routeText is the length of an advertised route in BIRD's configuration, at most: 60 bytes, of IPv6.
+	routeText = 64
+)
+
+// RoutingMemory returns the memory of the container that speaks the routing protocols of a pod's ports.
+func RoutingMemory(spec *spatev1.TrafficGeneratorSpec) resource.Quantity {
+	if spec.Routing != nil && spec.Routing.Memory != "" {
+		if memory, err := resource.ParseQuantity(string(spec.Routing.Memory)); err == nil { // validated by the CRD
+			return memory
+		}
+	}
+	return resource.MustParse(routingMemory)
+}
+
+// RoutingMemoryOf returns the memory that it needs to advertise a number of routes.
+func RoutingMemoryOf(routes int64) int64 { return birdMemory + routes*routeMemory }
+
+// RoutingFiles returns the bytes that BIRD's configuration takes with all routes for which the container has memory. The engine removes it when
+// BIRD has read it, so there is one at a time.
+func RoutingFiles(spec *spatev1.TrafficGeneratorSpec) int64 {
+	memory := RoutingMemory(spec)
+	const least = 16 << 20
+	return least + routeText*max(memory.Value()-birdMemory, 0)/routeMemory
 }
 
 // RouterInterface returns the name of the kernel's interface by which the routing protocols of a port are spoken, by the port's index.
@@ -121,6 +172,12 @@ func Routing(spec *spatev1.TrafficGeneratorSpec, replica int) *enginev1.Routing 
 var families = map[spatev1.RouteFamily]enginev1.AddressFamily{
 	spatev1.FamilyIPv4Unicast: enginev1.AddressFamily_ADDRESS_FAMILY_IPV4,
 	spatev1.FamilyIPv6Unicast: enginev1.AddressFamily_ADDRESS_FAMILY_IPV6,
+}
+
+// FamilyOf returns a family of routes as a plan has it; false if there is no such family.
+func FamilyOf(family spatev1.RouteFamily) (of enginev1.AddressFamily, known bool) {
+	of, known = families[family]
+	return of, known
 }
 
 // FamiliesOf returns the families of a session's routes: by default that of its neighbor.

@@ -168,7 +168,23 @@ func Of(r *spatev1.RunResult) []Metric {
 			}
 		}
 	}
+	if r.Routing != nil {
+		m.sessions(r.Routing.Sessions)
+	}
 	return m.all
+}
+
+// sessions adds what sessions did that advertised routes.
+func (m *metrics) sessions(all map[string]spatev1.SessionResult) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		s, prefix := all[name], "routing.sessions."+name+"."
+		m.count(prefix+"flaps", s.Flaps)
+		m.count(prefix+"configured", s.Configured)
+		m.count(prefix+"sent", s.Sent)
+		m.count(prefix+"received", s.Received)
+		m.count(prefix+"updatesSent", s.UpdatesSent)
+		m.count(prefix+"updatesReceived", s.UpdatesReceived)
+	}
 }
 
 // Decimal writes a number with at most some decimal places.

@@ -41,7 +41,7 @@ func NewCommand() *cobra.Command {
 		Use:   "result RUN",
 		Short: "Show what a run measured, and its verdict",
 		Long: `Shows what a TrafficRun measured after the warm-up, and its verdict: thresholds, streams, templates and their groups by side,
-receivers, records of connections. Times are the 50th and 99th percentile and the greatest, of groups the mean and the greatest. While the run lasts only its sums are there. RUN may be the name of a TrafficProfile:
+receivers, sessions that advertised routes, records of connections. Times are the 50th and 99th percentile and the greatest, of groups the mean and the greatest. While the run lasts only its sums are there. RUN may be the name of a TrafficProfile:
 its latest run is used then. A result that is too large for the status is read whole from
 ConfigMaps of the run, which takes the right to get them.
 
@@ -244,6 +244,7 @@ func tablesOf(run *spatev1.TrafficRun, wide bool) []Table {
 		table("BY TAG OF,VLAN,PACKETS,BYTES,MISSING,GAPS,DUPLICATES,OUT OF ORDER", tagRows(result)),
 		table("THE GENERATOR'S OWN,LATE,NOT STARTED,EXHAUSTED", generatorRows(result)),
 		table("RECEIVER,PACKETS,BYTES", receiverRows(result)),
+		table("ROUTES OF SESSION,UP,FLAPS,CONFIGURED,SENT,RECEIVED,UPDATES SENT,UPDATES RECEIVED", sessionRows(result)),
 		table("RECORDS OF POD,FILE,WRITTEN,OMITTED,DROPPED,PROBLEM", fileRows(result)),
 		table("LIVE RECORDS OF POD,DELIVERED,UNDELIVERED,DROPPED", liveRows(result)),
 	)
@@ -477,6 +478,18 @@ func generatorRows(r *spatev1.RunResult) [][]string {
 func receiverRows(r *spatev1.RunResult) (rows [][]string) {
 	for _, name := range slices.Sorted(maps.Keys(r.Receivers)) {
 		rows = append(rows, []string{name, number(r.Receivers[name].Packets), number(r.Receivers[name].Bytes)})
+	}
+	return rows
+}
+
+// sessionRows returns what sessions did that advertised routes.
+func sessionRows(r *spatev1.RunResult) (rows [][]string) {
+	if r.Routing == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Routing.Sessions)) {
+		s := r.Routing.Sessions[name]
+		rows = append(rows, []string{name, yesOrNo(s.Up), number(s.Flaps), number(s.Configured), number(s.Sent), number(s.Received), number(s.UpdatesSent), number(s.UpdatesReceived)})
 	}
 	return rows
 }

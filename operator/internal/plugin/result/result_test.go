@@ -49,6 +49,9 @@ func ended() *spatev1.TrafficRun {
 			ByTag: map[string]spatev1.TagCounters{"other": {}, "10": {Packets: 7, Bytes: 448, Missing: 2, SequenceGaps: 1, OutOfOrder: 3}, "2-9": {}, "100/5": {Packets: 3, Bytes: 192, Duplicates: 1}, "untagged": {}}}},
 		Templates: map[string]spatev1.TemplateResult{"web": {Client: client, Server: server}}, Flows: &all, Groups: map[string]spatev1.GroupResult{"sites": group},
 		Receivers: map[string]spatev1.ReceiverResult{"tap": {Packets: 7, Bytes: 448}},
+		Routing: &spatev1.RoutingResult{Sessions: map[string]spatev1.SessionResult{
+			"east/dut": {Up: true, Configured: 1000, Sent: 1000, Received: 3, UpdatesReceived: 7}, "east/core": {Flaps: 2, Configured: 10, Sent: 9, UpdatesSent: 20},
+		}},
 		Records: &spatev1.RecordsResult{Pods: []spatev1.PodRecords{
 			{Pod: "lab-0", File: "results/web-1-0.parquet", RecordCounters: spatev1.RecordCounters{Written: 150, Omitted: 3, Dropped: 2}},
 			{Pod: "lab-1", File: "results/web-1-1.parquet", Problem: "no space left on device"},
@@ -102,6 +105,10 @@ flows                5     0            0
 
 RECEIVER  PACKETS  BYTES
 tap       7        448
+
+ROUTES OF SESSION  UP   FLAPS  CONFIGURED  SENT  RECEIVED  UPDATES SENT  UPDATES RECEIVED
+east/core          NO   2      10          9     0         20            0
+east/dut           yes  0      1000        1000  3         0             7
 
 RECORDS OF POD  FILE                     WRITTEN  OMITTED  DROPPED  PROBLEM
 lab-0           results/web-1-0.parquet  150      3        2        -

@@ -34,8 +34,8 @@ func NewCommand() *cobra.Command {
 		Use:   "routes [GENERATOR | RUN | PROFILE]",
 		Short: "Show the sessions of routing protocols of a generator's ports",
 		Long: `Shows the sessions of BGP, OSPF, RIP and BFD that the ports of a TrafficGenerator have, for each pod: their states in the protocols' own
-words, since when, how often they fell, the routes that neighbors have sent, and why a session is down. A run or a profile stands for the generator
-that it runs on.
+words, since when, how often they fell, and why a session is down; the routes that runs have them advertise (CONFIGURED), those that neighbors were
+sent, and those that neighbors have sent. A run or a profile stands for the generator that it runs on.
 
 The operator queries engines every 10 s, and every 2 s while a session is down; this command reads only the generator's status. The exit code
 is 1 if a session is down, or if an engine does not have its sessions. To wait for all of them, wait for the condition RoutingReady.`,
@@ -138,7 +138,10 @@ type row struct {
 	Since     string `json:"since"`
 	Flaps     int64  `json:"flaps"`
 	Received  int64  `json:"routesReceived"`
-	LastError string `json:"lastError"`
+	// Configured and Sent are the routes that runs have the session advertise, and those that neighbors have.
+	Configured int64  `json:"routesConfigured"`
+	Sent       int64  `json:"routesSent"`
+	LastError  string `json:"lastError"`
 }
 
 func reportOf(g *spatev1.TrafficGenerator) *report {
@@ -164,7 +167,7 @@ func (r *report) rows() []row {
 			if s.Since != nil {
 				since = s.Since.UTC().Format(time.RFC3339)
 			}
-			all = append(all, row{r.Name, pod.Name, s.Port, s.Name, string(s.Protocol), s.Up, s.State, since, s.Flaps, s.RoutesReceived, s.LastError})
+			all = append(all, row{r.Name, pod.Name, s.Port, s.Name, string(s.Protocol), s.Up, s.State, since, s.Flaps, s.RoutesReceived, s.RoutesConfigured, s.RoutesSent, s.LastError})
 		}
 	}
 	return all
@@ -182,7 +185,7 @@ func shown(g *spatev1.TrafficGenerator, now time.Time) output.Shown {
 // writeTable writes the sessions of all pods; wide with the node of each.
 func writeTable(w io.Writer, r *report, now time.Time, wide bool) error {
 	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	headings := []string{"POD", "PORT", "SESSION", "PROTOCOL", "STATE", "FOR", "FLAPS", "RECEIVED", "LAST ERROR"}
+	headings := []string{"POD", "PORT", "SESSION", "PROTOCOL", "STATE", "FOR", "FLAPS", "CONFIGURED", "SENT", "RECEIVED", "LAST ERROR"}
 	if wide {
 		headings = append(headings, "NODE")
 	}
@@ -194,7 +197,7 @@ func writeTable(w io.Writer, r *report, now time.Time, wide bool) error {
 				since = duration.HumanDuration(now.Sub(s.Since.Time))
 			}
 			cells := []string{
-				pod.Name, s.Port, s.Name, string(s.Protocol), s.State, since, strconv.FormatInt(s.Flaps, 10), strconv.FormatInt(s.RoutesReceived, 10), cmp.Or(s.LastError, "-"),
+				pod.Name, s.Port, s.Name, string(s.Protocol), s.State, since, number(s.Flaps), number(s.RoutesConfigured), number(s.RoutesSent), number(s.RoutesReceived), cmp.Or(s.LastError, "-"),
 			}
 			if wide {
 				cells = append(cells, cmp.Or(pod.Node, "-"))
@@ -204,3 +207,5 @@ func writeTable(w io.Writer, r *report, now time.Time, wide bool) error {
 	}
 	return out.Flush()
 }
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }

@@ -22,7 +22,7 @@ func lab() *spatev1.TrafficGenerator {
 	g := &spatev1.TrafficGenerator{ObjectMeta: metav1.ObjectMeta{Namespace: "tests", Name: "lab"}}
 	g.Status.Pods = []spatev1.GeneratorPodStatus{{Name: "lab-0", Node: "worker-1", Ports: []spatev1.GeneratorPortStatus{{Name: "east", Sessions: []spatev1.RoutingSessionStatus{
 		{Name: "dut", Protocol: spatev1.ProtocolBGP, State: "Connect", Since: &since, LastError: "Socket: Connection refused", Flaps: 2},
-		{Name: "core", Protocol: spatev1.ProtocolOSPF, Up: true, State: "Full", RoutesReceived: 12},
+		{Name: "core", Protocol: spatev1.ProtocolOSPF, Up: true, State: "Full", RoutesReceived: 12, RoutesConfigured: 1000, RoutesSent: 402},
 	}}}}}
 	g.Status.Conditions = []metav1.Condition{{Type: spatev1.ConditionRoutingReady, Status: metav1.ConditionFalse, Reason: spatev1.ReasonRoutingNotReady, Message: "pod lab-0: session east/dut: Connect"}}
 	return g
@@ -33,9 +33,9 @@ func TestSessionsAreATableWithTheReasonOfEachThatIsDown(t *testing.T) {
 	if err := writeTable(&out, reportOf(lab()), at, true); err != nil {
 		t.Fatal(err)
 	}
-	want := `POD    PORT  SESSION  PROTOCOL  STATE    FOR  FLAPS  RECEIVED  LAST ERROR                  NODE
-lab-0  east  dut      BGP       Connect  90s  2      0         Socket: Connection refused  worker-1
-lab-0  east  core     OSPF      Full     -    0      12        -                           worker-1
+	want := `POD    PORT  SESSION  PROTOCOL  STATE    FOR  FLAPS  CONFIGURED  SENT  RECEIVED  LAST ERROR                  NODE
+lab-0  east  dut      BGP       Connect  90s  2      0           0     0         Socket: Connection refused  worker-1
+lab-0  east  core     OSPF      Full     -    0      1000        402   12        -                           worker-1
 `
 	if out.String() != want {
 		t.Errorf("got:\n%s", out.String())
@@ -59,7 +59,7 @@ func TestTheExitCodeIsThatOfTheCondition(t *testing.T) {
 
 func TestProgramsReadSessionsWithTheirPorts(t *testing.T) {
 	text, err := json.Marshal(reportOf(lab()).Pods[0].Sessions[1])
-	if want := `{"port":"east","name":"core","protocol":"OSPF","up":true,"state":"Full","routesReceived":12}`; err != nil || string(text) != want {
+	if want := `{"port":"east","name":"core","protocol":"OSPF","up":true,"state":"Full","routesReceived":12,"routesConfigured":1000,"routesSent":402}`; err != nil || string(text) != want {
 		t.Errorf("got %s, %v", text, err)
 	}
 	if rows := reportOf(lab()).rows(); len(rows) != 2 || rows[0].Since != "2026-01-02T03:02:35Z" || rows[0].Session != "dut" {

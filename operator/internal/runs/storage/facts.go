@@ -165,6 +165,9 @@ func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *engine
 	for _, r := range p.Receivers {
 		facts.Ports[r.Port] = true
 	}
+	for _, r := range p.Routes {
+		facts.Ports[r.Port] = true
+	}
 	return facts, nil
 }
 

@@ -2,7 +2,7 @@
 //! BIRD's files, its process where it is run here, and its control socket.
 use super::Place;
 use rustix::process::{Pid, Signal, kill_process};
-use spate_routing::{Command, Configuration, Decoder, Entry, Refusal, Reply};
+use spate_routing::{Command, Configuration, Decoder, Entry, Refusal, Reply, protocols};
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -17,10 +17,16 @@ const CONFIGURATION: &str = "bird.conf";
 /// What it is given then. It is there while BIRD reads it, since it has passwords, and with a million routes 36 MB.
 const NEXT: &str = "bird.next.conf";
 const SOCKET: &str = "bird.ctl";
-/// The longest time to answer: a million routes take 2 s.
-const REPLY_LIMIT: Duration = Duration::from_secs(60);
-/// How long BIRD has to say goodbye to its neighbors.
+/// The longest time to answer what changes BIRD: a million routes take 2 s,
+const CHANGE_LIMIT: Duration = Duration::from_secs(60);
+/// and what only asks: one that hangs is soon reported.
+const QUERY_LIMIT: Duration = Duration::from_secs(15);
+/// The longest time to end after SIGTERM.
 const END_LIMIT: Duration = Duration::from_secs(2);
+/// The interval at which BIRD is queried for sessions that end,
+const ENDING_INTERVAL: Duration = Duration::from_millis(10);
+/// and the time that their last packets have to leave by the ports: the slow path looks for them every 10 ms.
+const LAST_PACKETS: Duration = Duration::from_millis(50);
 
 /// Its files.
 #[derive(Clone, Debug)]
@@ -120,12 +126,29 @@ pub(super) enum Failed {
     /// Its files cannot be written.
     #[error("BIRD's configuration: {0}")]
     Files(io::Error),
-    /// It did not answer, or with something else than a reply.
+    /// It did not answer in time.
+    #[error("BIRD's control socket: no reply within {0:?}")]
+    Silent(Duration),
+    /// It answered with something else than a reply.
     #[error("BIRD's control socket: {0}")]
     Reply(String),
     /// It refuses.
     #[error(transparent)]
     Refused(#[from] Refusal),
+}
+
+/// Ends all sessions, of which neighbors are notified by the ports; returns when they have ended.
+pub(super) async fn end_sessions(files: &Files) -> Result<(), Failed> {
+    let mut bird = Connection::open(&files.socket()).await?;
+    let nothing = Configuration { routers: &[], routes: &[] };
+    let file = files.write_next(&nothing).map_err(Failed::Files)?;
+    bird.command(&Command::ConfigureSoft { file }).await?;
+    // Protocols that are removed are listed until they have ended.
+    while protocols(&bird.command(&Command::ShowProtocols).await?).iter().any(|left| left.kind != "Device") {
+        tokio::time::sleep(ENDING_INTERVAL).await;
+    }
+    tokio::time::sleep(LAST_PACKETS).await;
+    Ok(())
 }
 
 /// A connection to its control socket. There is one command at a time.
@@ -139,14 +162,18 @@ impl Connection {
     /// Connects, and waits for the greeting.
     pub(super) async fn open(socket: &Path) -> Result<Self, Failed> {
         let mut this = Self { stream: UnixStream::connect(socket).await?, decoder: Decoder::default() };
-        this.reply().await?;
+        this.reply(QUERY_LIMIT).await?;
         Ok(this)
     }
 
     /// Sends a command; its reply, once all of it is there.
     pub(super) async fn command(&mut self, command: &Command) -> Result<Reply, Failed> {
         self.stream.write_all(format!("{command}\n").as_bytes()).await?;
-        let reply = self.reply().await?;
+        let limit = match command {
+            Command::ShowProtocols | Command::ShowBfd | Command::ShowOspf | Command::ShowRip => QUERY_LIMIT,
+            _ => CHANGE_LIMIT,
+        };
+        let reply = self.reply(limit).await?;
         reply.done()?;
         Ok(reply)
     }
@@ -158,18 +185,16 @@ impl Connection {
 
     /// The next line of a reply.
     pub(super) async fn entry(&mut self) -> Result<Entry, Failed> {
-        let late = || Failed::Reply(format!("no reply within {REPLY_LIMIT:?}"));
         loop {
             if let Some(entry) = self.decoder.entry().map_err(|e| Failed::Reply(e.to_string()))? {
                 return Ok(entry);
             }
-            tokio::time::timeout(REPLY_LIMIT, self.read()).await.map_err(|_| late())??;
+            tokio::time::timeout(QUERY_LIMIT, self.read()).await.map_err(|_| Failed::Silent(QUERY_LIMIT))??;
         }
     }
 
-    async fn reply(&mut self) -> Result<Reply, Failed> {
-        let late = || Failed::Reply(format!("no reply within {REPLY_LIMIT:?}"));
-        tokio::time::timeout(REPLY_LIMIT, self.whole_reply()).await.map_err(|_| late())?
+    async fn reply(&mut self, limit: Duration) -> Result<Reply, Failed> {
+        tokio::time::timeout(limit, self.whole_reply()).await.map_err(|_| Failed::Silent(limit))?
     }
 
     async fn whole_reply(&mut self) -> Result<Reply, Failed> {

@@ -38,11 +38,13 @@ pub async fn follow(routing: &Routing) {
             Ok(mut bird) => {
                 tracing::info!(socket = %files.socket().display(), "BIRD is reached");
                 let error = Follower::new(routing, &files, &mut bird).follow().await;
-                tracing::error!(%error, "BIRD is lost");
-                lose(routing, &error.to_string());
+                let problem = problem(&error, &process);
+                tracing::error!("BIRD is lost: {problem}");
+                lose(routing, &problem);
                 if let Err(error) = files.remove_next() {
                     tracing::warn!(%error, "BIRD's configuration is not removed");
                 }
+                end_silent(&error, &mut process).await;
                 (since, reported) = (Instant::now(), false);
             }
             Err(problem) => {
@@ -69,7 +71,32 @@ async fn reach(routing: &Routing, files: &Files, process: &mut Option<Process>) 
         let started = Process::start(program, files).map_err(|e| format!("--bird {}: {e}", program.display()))?;
         *process = Some(started);
     }
-    Connection::open(&files.socket()).await.map_err(|e| format!("BIRD is not reached: {e}"))
+    match Connection::open(&files.socket()).await {
+        Ok(bird) => Ok(bird),
+        Err(error) => {
+            let problem = problem(&error, process);
+            end_silent(&error, process).await;
+            Err(format!("BIRD is not reached: {problem}"))
+        }
+    }
+}
+
+/// Why BIRD is not reached, and what is done about it.
+fn problem(error: &Failed, process: &Option<Process>) -> String {
+    match (error, process) {
+        (Failed::Silent(_), Some(_)) => format!("{error}; it is started again"),
+        _ => error.to_string(),
+    }
+}
+
+/// Ends the BIRD that this process runs if it does not reply, so that it is started again.
+async fn end_silent(error: &Failed, process: &mut Option<Process>) {
+    if matches!(error, Failed::Silent(_))
+        && let Some(silent) = process.take()
+    {
+        // It may take its time to end.
+        let _ = tokio::task::spawn_blocking(move || drop(silent)).await;
+    }
 }
 
 /// BIRD is not reached: its sessions are gone, as far as is known.

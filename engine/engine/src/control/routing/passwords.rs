@@ -75,7 +75,7 @@ mod tests {
             ("../outside", "must be the path of a file in the folder of passwords", false),
             ("/etc/passwd", "must be the path of a file in the folder of passwords", false),
             ("bgp/other", "bgp/other: No such file or directory", true),
-            ("newline", "newline: has a quotation mark or a control character", true),
+            ("newline", "newline: has a quotation mark, a newline", true),
         ] {
             let error = passwords.read(file).unwrap_err();
             assert!(error.to_string().contains(problem) && error.may_pass() == may_pass, "{error}");

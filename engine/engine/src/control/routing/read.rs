@@ -341,7 +341,7 @@ mod tests {
             (|r| r.bgp[0].multihop = 256, "routing.routers[0].bgp[0].multihop: 256; must be 1 to 255 hops"),
             (
                 |r| r.bgp[0].password_file = "newline".into(),
-                "routing.routers[0].bgp[0].password_file: newline: has a quotation mark or a control character",
+                "routing.routers[0].bgp[0].password_file: newline: has a quotation mark, a newline",
             ),
             (
                 |r| r.ospf[0].password_file = "later".into(),

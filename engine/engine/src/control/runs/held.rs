@@ -8,6 +8,8 @@ use contract::RunInfo;
 use prost::bytes::Bytes;
 
 use super::facts::{StreamFacts, TemplateFacts};
+use super::lock;
+use crate::control::clients::EmulatedClients;
 use crate::control::groups::Group;
 use crate::control::instant::instant_of;
 use crate::control::lease::Lease;
@@ -37,6 +39,8 @@ pub struct Held {
     pub(super) streams: Vec<StreamFacts>,
     pub(super) templates: Vec<TemplateFacts>,
     pub(super) groups: Vec<Group>,
+    /// Its groups of emulated clients, until it is removed.
+    pub(super) clients: Mutex<Vec<Arc<EmulatedClients>>>,
     /// The plan's receivers.
     pub receivers: Vec<contract::Receiver>,
     /// How many engines run the plan together (`Plan.share`).
@@ -57,6 +61,11 @@ impl Held {
     /// What stays true of its streams, in the plan's order.
     pub fn streams(&self) -> &[StreamFacts] {
         &self.streams
+    }
+
+    /// Its groups of emulated clients, in the plan's order; none once it is removed.
+    pub fn clients(&self) -> Vec<Arc<EmulatedClients>> {
+        lock(&self.clients).clone()
     }
 
     pub(super) fn has_no_trials(&self) -> Result<(), Refusal> {

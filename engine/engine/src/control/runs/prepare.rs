@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runs made of plans: validated, admitted, allocated, armed.
 use super::{Engine, Held, MAX_RUNS, chosen, facts, lock, refused_change, refused_start};
+use crate::control::clients::{self, EmulatedClients};
 use crate::control::instant::instant_of;
 use crate::control::lease::Lease;
 use crate::control::routing::Routes;
@@ -51,7 +52,7 @@ impl Engine {
         // They are kept once.
         plan.routes = Vec::new();
         let trials = plan.trials.is_some().then(|| Trials::new(plan.clone()));
-        let (held, warnings) = self.make(plan, digest, trials)?;
+        let (held, warnings) = self.make(plan, digest, trials, Vec::new())?;
         self.add(&held)?;
         if let Some(stages) = held.stages() {
             self.update(&held, &Selector::default(), &stages.first(), 0)?;
@@ -75,15 +76,16 @@ impl Engine {
         routing.routes(plan).map(Some)
     }
 
-    /// Validates, allocates and arms a plan.
+    /// Validates, allocates and arms a plan. Clients of the trial before go on.
     pub(super) fn make(
         &self,
         mut plan: Plan,
         digest: [u8; 32],
         trials: Option<Trials>,
+        mut clients: Vec<Arc<EmulatedClients>>,
     ) -> Result<(Arc<Held>, Vec<String>), Refusal> {
         let next_hops = next_hop::fill_in(&mut plan, &self.datapath)?;
-        let checked = validate::validate(&plan, &self.site(Some(&plan.run_id)))?;
+        let mut checked = validate::validate(&plan, &self.site(Some(&plan.run_id)))?;
         let (mut warnings, share_count) = (checked.warnings.clone(), checked.share.1);
         let streams = facts::stream_facts(&plan, &checked);
         let templates = facts::template_facts(&plan, &checked);
@@ -95,6 +97,7 @@ impl Engine {
             Some(scenario) => Some(self.join_links(scenario, &mut warnings)?),
             None => None,
         };
+        let client_groups = std::mem::take(&mut checked.clients);
         let mut spec = fit::run_spec(&plan, checked, stateful)?;
         spec.streams.iter_mut().zip(next_hops).for_each(|(stream, next_hop)| stream.next_hop = next_hop);
         let run = self.datapath.prepare(spec).map_err(|error| match error.exhausted {
@@ -106,6 +109,10 @@ impl Engine {
         if !paused.is_empty() {
             run.update_templates(&paused, FlowChange::Paused(true), 0).map_err(|e| refused_change(&e, "paused"))?;
         }
+        if clients.is_empty() {
+            clients = clients::start(&self.datapath, &plan, client_groups).inspect_err(|_| run.remove())?;
+        }
+        run.set_leased(clients::pools(&plan, &clients));
         let held = Arc::new(Held {
             run,
             name: fit::run_name(&plan).to_owned(),
@@ -119,6 +126,7 @@ impl Engine {
             streams,
             templates,
             groups,
+            clients: Mutex::new(clients),
             receivers: plan.receivers,
             engines: share_count,
             clock_bound_ns: (share_count > 1 && plan.clock_bound_ns > 0).then_some(plan.clock_bound_ns),
@@ -158,9 +166,12 @@ impl Engine {
         }
         let plan = trials.plan_of(request)?;
         let next = trials.after(request.clone());
+        let clients = held.clients();
         // Its memory is the next one's.
         held.run.remove();
-        let (held, _) = self.make(plan, held.plan_digest, Some(next))?;
+        let before = held;
+        let (held, _) = self.make(plan, before.plan_digest, Some(next), clients)?;
+        lock(&before.clients).clear();
         self.add(&held)?;
         let factor = update_request::Change::RateFactor(request.rate_factor.unwrap_or(NO_FACTOR));
         let factor = held.stages().map_or(factor, Stages::first);

@@ -4,8 +4,8 @@ use super::Stages;
 use crate::control::runs::{Engine, Held};
 use crate::control::stats::{self, Grouping};
 use crate::control::status::Refusal;
+use crate::lock::lock;
 use contract::{Selector, update_request::Change};
-use std::sync::PoisonError;
 use std::time::Duration;
 
 /// How often runs are looked at where nothing is due.
@@ -16,7 +16,7 @@ const LEAD_NS: i64 = 250_000_000;
 impl Stages {
     /// Does what is due. Returns in how many nanoseconds to do so again.
     fn advance(&self, engine: &Engine, held: &Held) -> Option<u64> {
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut progress = lock(&self.progress);
         if held.has_ended() {
             return None;
         }

@@ -4,6 +4,7 @@ mod changes;
 pub(in crate::datapath) mod clock;
 pub(in crate::datapath) mod device_bounds;
 mod drain;
+pub(in crate::datapath) mod leased;
 pub(in crate::datapath) mod next_hops;
 pub(in crate::datapath) mod outage;
 pub(in crate::datapath) mod rates;
@@ -13,7 +14,7 @@ pub(in crate::datapath) mod records;
 pub(in crate::datapath) mod reference;
 pub(in crate::datapath) mod templates;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use spate_net::{Mark, TagList};
 use spate_stats::{Collected, StreamCounters};
@@ -21,6 +22,7 @@ use spate_stats::{Collected, StreamCounters};
 pub(in crate::datapath) use changes::Stream;
 use clock::{ClockChange, RunClock};
 use device_bounds::DeviceBounds;
+use leased::Followed;
 use next_hops::NextHops;
 use outage::{Pauses, Timeline};
 use rates::{Factors, Rates};
@@ -38,6 +40,7 @@ use super::{
     workers::Workers,
 };
 use crate::index::{PortIndex, ReceiverIndex, RunSlot, StreamIndex, WorkerIndex};
+use crate::lock::lock;
 
 /// Commands reach every worker within this time, so that they take effect at one instant on all.
 const LEAD_NS: u64 = 1_000_000;
@@ -67,6 +70,8 @@ pub struct Run {
     records: Option<Records>,
     /// Workers that do not answer are not waited for any more.
     given_up: Flag,
+    /// Pools whose clients have leased addresses.
+    leased: Mutex<Vec<Followed>>,
     control: Mutex<Control>,
 }
 
@@ -209,6 +214,7 @@ impl Run {
             templates: parts.templates,
             records: parts.records,
             given_up: Flag::default(),
+            leased: Mutex::default(),
             control: Mutex::new(control),
         }
     }
@@ -231,6 +237,7 @@ impl Run {
     }
 
     fn start_by(&self, wall: Wall, at: u64, at_wall_ns: u64) -> Result<(), RunError> {
+        self.follow_all_leased();
         let mut control = self.control();
         let state = self.state_of(&control);
         if state != RunState::Prepared {
@@ -447,7 +454,7 @@ impl Run {
     }
 
     pub(in crate::datapath) fn control(&self) -> MutexGuard<'_, Control> {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.control)
     }
 
     /// The monotonic instant of a wall-clock one that a request has, as late as it takes to reach all workers.

@@ -5,7 +5,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
         mpsc::{Receiver, Sender, TryRecvError, channel},
     },
@@ -21,6 +21,7 @@ use crate::datapath::{
     Clock, PrepareError, RecordsSpec, RecordsState,
     shared::{Flag, RunShare},
 };
+use crate::lock::lock;
 
 /// Records of one worker that wait to be taken: those of a tenth of a second at a million flows a second, which is longer than
 /// the writer ever takes to write a group of rows.
@@ -405,9 +406,4 @@ impl Writer {
         }
         self.let_go();
     }
-}
-
-/// A poisoned lock guards plain data that no panic leaves half changed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

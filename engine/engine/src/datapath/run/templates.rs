@@ -187,6 +187,11 @@ impl Templates {
         self.parts.iter().map(flow_schedule).collect()
     }
 
+    /// Workers that emulate flows.
+    pub(in crate::datapath) fn emulating(&self) -> impl Iterator<Item = WorkerIndex> {
+        self.workers.iter().map(|(worker, _)| *worker)
+    }
+
     pub(in crate::datapath) fn is_empty(&self) -> bool {
         self.sides.is_empty()
     }

@@ -4,10 +4,11 @@
 //! see these.
 //!
 //! If the port is an interface of the kernel, the kernel receives there what is for the router, too, finds no socket that is bound to that
-//! interface, and answers with resets. So what comes in there is dropped, by a rule before that for the kernel's own addresses: packet
-//! sockets have received it by then.
+//! interface, and answers with resets. So what comes in there is dropped, by a rule before that for the kernel's own addresses, which is moved
+//! behind it: packet sockets have received it by then. At the end the rule is where it was.
 use std::{io, net::IpAddr, os::fd::OwnedFd};
 
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with};
 use spate_neighbour::{Mac, Prefix, link_local};
 
@@ -31,6 +32,8 @@ const IFA_LOCAL: u16 = 2;
 const IFA_FLAGS: u16 = 8;
 /// No duplicate address detection: the port announces its addresses itself.
 const IFA_F_NODAD: u32 = 2;
+/// No route to the address's subnet: it would be the pod's own, and might hide the one by which the operator reaches the pod.
+const IFA_F_NOPREFIXROUTE: u32 = 0x200;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
@@ -48,7 +51,7 @@ const FR_ACT_BLACKHOLE: u8 = 6;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 
-/// Priority of the rule for the kernel's own addresses: the kernel gives it the first, and a router's rules come before it.
+/// Priority of the rule for the kernel's own addresses: the kernel gives it the first, and routers the second, so that theirs come before it.
 const LOCAL_PRIORITY: [u32; 2] = [0, 1];
 /// Tables of routes from here on are the routers', by the number of their interface.
 const TABLES: u32 = 10_000;
@@ -67,6 +70,8 @@ pub(super) struct Error {
 pub(super) struct KernelRoutes {
     socket: OwnedFd,
     rules: Vec<Vec<u8>>,
+    /// Families of which the rule for the kernel's own addresses was moved.
+    moved: Vec<u8>,
 }
 
 impl KernelRoutes {
@@ -96,33 +101,31 @@ impl KernelRoutes {
             Ok((socket, netdevice::name_to_index(any, interface)?))
         };
         let (socket, index) = open().map_err(|e| failed("rtnetlink", e))?;
-        let mut this = Self { socket, rules: Vec::new() };
+        let mut this = Self { socket, rules: Vec::new(), moved: Vec::new() };
         let table = TABLES + index;
         if addresses.iter().any(|prefix| prefix.address.is_ipv6()) {
             this.own_link_local(index, mac).map_err(|e| failed("the link-local address cannot be set", e))?;
         }
         for prefix in addresses {
-            let message = new_address(index, prefix);
+            let message = new_address(index, prefix, IFA_F_NODAD | IFA_F_NOPREFIXROUTE);
             this.request(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &message)
                 .map_err(|e| failed(&format!("address {prefix} cannot be set"), e))?;
         }
         for prefix in addresses {
-            if gateways.iter().any(|gateway| gateway.is_ipv4() == prefix.address.is_ipv4()) {
-                // Two addresses may be of one subnet.
-                let added = this.request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &subnet_route(table, index, prefix));
-                ignore(added, io::ErrorKind::AlreadyExists)
-                    .map_err(|e| failed(&format!("a route to the subnet of {prefix} cannot be set"), e))?;
-            }
+            // Two addresses may be of one subnet.
+            let added = this.request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &subnet_route(table, index, prefix));
+            ignore(added, io::ErrorKind::AlreadyExists)
+                .map_err(|e| failed(&format!("a route to the subnet of {prefix} cannot be set"), e))?;
         }
         for gateway in gateways {
             this.request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &new_route(table, index, *gateway))
                 .map_err(|e| failed(&format!("a route through {gateway} cannot be set"), e))?;
-            for prefix in addresses.iter().filter(|prefix| prefix.address.is_ipv4() == gateway.is_ipv4()) {
-                let rule = rule(table, prefix.address);
-                this.request(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &rule)
-                    .map_err(|e| failed(&format!("the rule for packets from {} cannot be set", prefix.address), e))?;
-                this.rules.push(rule);
-            }
+        }
+        for prefix in addresses {
+            let rule = rule(table, prefix.address);
+            this.request(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &rule)
+                .map_err(|e| failed(&format!("the rule for packets from {} cannot be set", prefix.address), e))?;
+            this.rules.push(rule);
         }
         for device in devices {
             this.drop_received(device)
@@ -135,7 +138,7 @@ impl KernelRoutes {
     /// is an interface of the kernel with the same MAC, both have this address: detection would fail, and OSPFv3 and RIPng have no other.
     fn own_link_local(&mut self, index: u32, mac: Mac) -> io::Result<()> {
         self.request(RTM_NEWLINK, 0, &without_generated_addresses(index))?;
-        let address = new_address(index, &Prefix { address: link_local(mac).into(), length: 64 });
+        let address = new_address(index, &Prefix { address: link_local(mac).into(), length: 64 }, IFA_F_NODAD);
         ignore(self.request(RTM_DELADDR, 0, &address), io::ErrorKind::AddrNotAvailable)?;
         self.request(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &address)
     }
@@ -144,10 +147,26 @@ impl KernelRoutes {
     fn drop_received(&mut self, device: &str) -> io::Result<()> {
         for family in [AF_INET, AF_INET6] {
             let [first, second] = LOCAL_PRIORITY.map(|priority| local_rule(family, priority));
-            ignore(self.request(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &second), io::ErrorKind::AlreadyExists)?;
-            ignore(self.request(RTM_DELRULE, 0, &first), io::ErrorKind::NotFound)?;
+            let added = match self.request(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &second) {
+                // A kernel without IPv6 receives none.
+                Err(error) if error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => continue,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+                other => other.map(|()| true)?,
+            };
+            let deleted = match self.request(RTM_DELRULE, 0, &first) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+                other => other.map(|()| true)?,
+            };
+            // Another router has moved it, or an engine that was killed; a rule that somebody has moved elsewhere stays there.
+            if deleted || !added && !self.rules.contains(&second) {
+                self.moved.push(family);
+            } else if added {
+                self.rules.push(second);
+            }
             let rule = drop_rule(family, device);
-            self.request(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &rule)?;
+            // An engine that was killed may have left it in the machine's own namespace.
+            let added = self.request(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &rule);
+            ignore(added, io::ErrorKind::AlreadyExists)?;
             self.rules.push(rule);
         }
         Ok(())
@@ -181,6 +200,16 @@ impl Drop for KernelRoutes {
         for rule in &self.rules {
             if let Err(error) = self.request(RTM_DELRULE, 0, rule) {
                 tracing::debug!(%error, "a rule of a router's address is already gone");
+            }
+        }
+        // What other routers drop is still before it: the kernel adds a rule behind those of its priority.
+        for family in &self.moved {
+            let [first, second] = LOCAL_PRIORITY.map(|priority| local_rule(*family, priority));
+            let added = self.request(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &first);
+            let restored = ignore(added, io::ErrorKind::AlreadyExists)
+                .and_then(|()| ignore(self.request(RTM_DELRULE, 0, &second), io::ErrorKind::NotFound));
+            if let Err(error) = restored {
+                tracing::warn!(%error, "the rule for the kernel's own addresses is not where it was");
             }
         }
     }
@@ -226,12 +255,12 @@ fn without_generated_addresses(index: u32) -> Vec<u8> {
 }
 
 /// struct ifaddrmsg and its attributes.
-fn new_address(index: u32, prefix: &Prefix) -> Vec<u8> {
+fn new_address(index: u32, prefix: &Prefix, flags: u32) -> Vec<u8> {
     let mut message = vec![family(prefix.address), prefix.length, 0, 0];
     message.extend_from_slice(&index.to_ne_bytes());
     attribute(&mut message, IFA_LOCAL, &bytes(prefix.address));
     attribute(&mut message, IFA_ADDRESS, &bytes(prefix.address));
-    attribute(&mut message, IFA_FLAGS, &IFA_F_NODAD.to_ne_bytes());
+    attribute(&mut message, IFA_FLAGS, &flags.to_ne_bytes());
     message
 }
 

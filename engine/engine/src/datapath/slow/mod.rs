@@ -15,7 +15,7 @@ use std::{
     net::IpAddr,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
@@ -32,6 +32,7 @@ use tokio::sync::mpsc;
 
 use super::{Clock, OpenError, open::Opened, worker::Waker, workers::Workers};
 use crate::index::PortIndex;
+use crate::lock::lock;
 use port::SlowPort;
 
 pub use moves::LinkNeighbor;
@@ -413,8 +414,4 @@ fn work(shared: &Shared) {
 
 fn failed(error: &dyn std::fmt::Display) -> OpenError {
     OpenError::System { context: "slow path".into(), message: error.to_string() }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

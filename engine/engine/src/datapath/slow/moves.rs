@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Neighbors that were found, or have another MAC than before, from the slow path to the thread that passes them to runs. The last MAC of each counts, so
 //! there are no more of them than ports have neighbors.
-use std::{
-    collections::BTreeMap,
-    fmt, mem,
-    net::IpAddr,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, fmt, mem, net::IpAddr, sync::Mutex};
 
 use spate_neighbour::{Mac, Target};
 use spate_net::vlan::Tags;
 
 use crate::index::PortIndex;
+use crate::lock::lock;
 
 /// A neighbor on the link of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,11 +55,11 @@ pub(in crate::datapath) struct Moves(Mutex<Moved>);
 impl Moves {
     /// A neighbor is at this MAC from now on. It is called while the port is locked: so what was learned last is noted last.
     pub(super) fn note(&self, port: PortIndex, neighbor: LinkNeighbor, mac: Mac) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert((port, neighbor), mac);
+        lock(&self.0).insert((port, neighbor), mac);
     }
 
     /// Takes all moves since the last call.
     pub(in crate::datapath) fn take(&self) -> Moved {
-        mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        mem::take(&mut lock(&self.0))
     }
 }

@@ -20,8 +20,12 @@ const HEADER_BYTES: usize = 14;
 
 /// What a router receives: BGP, BFD (on a link, and over several hops), OSPF and RIP of both families, and what its own packets need of ARP,
 /// neighbor discovery and ICMP. Requests for the port's addresses, by ARP and ping, are left to the port, or there would be two replies.
-const ROUTERS_FILTER: &str = "(arp and arp[6:2] = 2) or (icmp and icmp[icmptype] != icmp-echo) or (icmp6 and ip6[40] != 128) \
-     or tcp port 179 or udp port 3784 or udp port 4784 or ip proto 89 or ip6 proto 89 or udp port 520 or udp port 521";
+/// By their destination ports, so that no station of the link reaches what else listens in the pod; replies of BGP go to ports from which
+/// Linux connects (ip(7), ip_local_port_range). Router advertisements and redirects would change the pod's own routes.
+const ROUTERS_FILTER: &str = "(arp and arp[6:2] = 2) or (icmp and icmp[icmptype] != icmp-echo and icmp[icmptype] != icmp-redirect) \
+     or (icmp6 and ip6[40] != 128 and ip6[40] != 133 and ip6[40] != 134 and ip6[40] != 137) \
+     or tcp dst port 179 or (tcp src port 179 and tcp dst portrange 32768-65535) \
+     or udp dst port 3784 or udp dst port 4784 or ip proto 89 or ip6 proto 89 or udp dst port 520 or udp dst port 521";
 
 /// An interface of the kernel that is made for a port: what the kernel sends on it leaves by the port.
 #[derive(Clone, Debug)]
@@ -100,7 +104,8 @@ impl Punted {
         let Punt { interface, filter, router } = punt;
         let tag = router.as_ref().and_then(|config| config.vlan).map(Tag::customer);
         let around = HEADER_BYTES + tag.map_or(0, |_| vlan::LEN);
-        let mtu = SHORT_ROOM.min(port.port.max_frame_len()) - around;
+        // A tag does not count into the port's MTU.
+        let mtu = (SHORT_ROOM - around).min(port.port.max_frame_len() - HEADER_BYTES);
         let tap = Tap::new(interface, port.port.mac(), mtu as u32);
         let tap = tap.map_err(|e| format!("punt to interface {interface}: {e}"))?;
         let routes = router.as_ref().map(|config| {
@@ -211,9 +216,17 @@ mod tests {
         let left = [
             arp(1),
             frame(false, 6, &ports(40_000, 80)),
+            // What else listens in the pod: the engine's calls and metrics.
+            frame(false, 6, &ports(179, 7470)),
+            frame(true, 6, &ports(179, 7471)),
+            frame(false, 17, &ports(520, 7471)),
             frame(true, 17, &ports(179, 179)),
             frame(false, 1, &[8]),
+            frame(false, 1, &[5]),
             frame(true, 58, &[128]),
+            // Router advertisements and redirects.
+            frame(true, 58, &[134]),
+            frame(true, 58, &[137]),
             frame(false, 2, &[0x11]),
             vec![0; 60],
         ];

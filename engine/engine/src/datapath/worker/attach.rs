@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hooks that control attaches to a worker's port while it works: where frames for the slow path go (`sinks::SlowPathCopy`), where those
-//! it sends come from (`sources::Inject`), and taps that copy packets. A worker copies to and from bounded rings and decides nothing.
+//! Hooks that control attaches to a worker's port while it works: where frames for the slow path and for emulated clients go
+//! (`sinks::SlowPathCopy`, `sinks::ClientCopy`), where those they send come from (`sources::Inject`), and taps that copy packets. A worker
+//! copies to and from bounded rings and decides nothing.
 use super::{Device, Worker, command::Reclaim, hook::Hook, receive::RxPort, taps::Direction};
 use crate::index::PortIndex;
 
@@ -15,6 +16,10 @@ impl<D: Device> Worker<D> {
             Hook::Inject(inject) => match self.tx.iter_mut().find(|p| p.port() == port) {
                 Some(found) => found.sources.injected.set(inject).map(Hook::Inject),
                 None => Some(Hook::Inject(inject)),
+            },
+            Hook::ClientInject(inject) => match self.tx.iter_mut().find(|p| p.port() == port) {
+                Some(found) => found.sources.clients.set(inject).map(Hook::ClientInject),
+                None => Some(Hook::ClientInject(inject)),
             },
             received => match self.receiver.port(port) {
                 Some(found) => found.attach(received),
@@ -42,6 +47,8 @@ impl<D: Device> RxPort<D> {
         match hook {
             Hook::SlowPathCopy(slow_path) => station.set_slow_path(slow_path).map(Hook::SlowPathCopy),
             Hook::Interest(interest) => station.set_interest(interest).map(Hook::Interest),
+            Hook::ClientCopy(clients) => station.set_clients(clients).map(Hook::ClientCopy),
+            Hook::ClientInterest(interest) => station.set_client_interest(interest).map(Hook::ClientInterest),
             Hook::Tap(Direction::Rx, tap) => self.taps.add(tap).map(|tap| Hook::Tap(Direction::Rx, tap)),
             other => Some(other),
         }

@@ -2,7 +2,7 @@
 //! Changes of a run that workers make at an instant of its clock.
 use std::sync::Arc;
 
-use spate_stateful::{NextHops, Ratio, arrivals::FlowSchedule, envelope::GatewayMac};
+use spate_stateful::{LeasedAddresses, NextHops, Ratio, arrivals::FlowSchedule, envelope::GatewayMac};
 use spate_stateless::Rate;
 
 use crate::index::{PortIndex, PortStreamIndex, StreamIndex};
@@ -45,4 +45,13 @@ pub(in crate::datapath) struct NewNextHops {
     pub(in crate::datapath) hops: NextHops,
     /// Gateways of client pools that the run follows there.
     pub(in crate::datapath) gateways: Box<[GatewayMac]>,
+}
+
+/// New leased addresses of the clients of a pool.
+#[derive(Debug)]
+pub(in crate::datapath) struct NewLeasedAddresses {
+    /// Index of the pool in the scenario.
+    pub(in crate::datapath) pool: usize,
+    /// For what opens flows, and for the flows: the same.
+    pub(in crate::datapath) leased: [Arc<LeasedAddresses>; 2],
 }

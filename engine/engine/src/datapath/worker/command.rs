@@ -7,7 +7,7 @@ use spate_stateless::Rate;
 
 use super::{
     Device, Dpdk, WorkerRun,
-    change::{FlowRate, NewNextHops, RateChange, SpeedChange},
+    change::{FlowRate, NewLeasedAddresses, NewNextHops, RateChange, SpeedChange},
     hook::Hook,
     sources::NewStreams,
 };
@@ -33,6 +33,8 @@ pub(in crate::datapath) enum Command<D: Device = Dpdk> {
     Speed(RunSlot, SpeedChange),
     /// Changes next hops of flows.
     NextHops(RunSlot, Box<NewNextHops>),
+    /// Changes leased addresses of clients of flows.
+    LeasedAddresses(RunSlot, Box<NewLeasedAddresses>),
     /// Changes the rate of new flows of the run's templates.
     FlowRate(RunSlot, FlowRate),
     /// Resets the statistics of a receiver of the run.
@@ -61,6 +63,7 @@ pub(in crate::datapath) enum Reclaim<D: Device = Dpdk> {
     Rates(#[allow(dead_code, reason = "only ever dropped")] Arc<[(PortStreamIndex, Option<Rate>)]>),
     Streams(#[allow(dead_code, reason = "only ever dropped")] Box<NewStreams<D>>),
     NextHops(#[allow(dead_code, reason = "only ever dropped")] Box<NewNextHops>),
+    LeasedAddresses(#[allow(dead_code, reason = "only ever dropped")] Box<NewLeasedAddresses>),
     FlowSchedule(#[allow(dead_code, reason = "only ever dropped")] Box<FlowSchedule>),
     Hook(#[allow(dead_code, reason = "only ever dropped")] Hook<D>),
     Budget(#[allow(dead_code, reason = "only ever dropped")] Arc<Budget>),

@@ -19,7 +19,7 @@ use spate_stateful::{
 
 use super::{
     Device, Dpdk, WorkerRun,
-    change::{FlowRate, NewNextHops},
+    change::{FlowRate, NewLeasedAddresses, NewNextHops},
     command::Reclaim,
     flow_handoff::Handoff,
 };
@@ -251,6 +251,11 @@ impl<D: Device> Emulated<D> {
             envelopes.set_gateways(new.port.0, &new.gateways);
         }
         self.emulation.swap_next_hops(new.port.0, &mut new.hops);
+    }
+
+    /// Clients of a pool have these leased addresses from now on; what was before is given back.
+    pub(super) fn swap_leased(&mut self, new: &mut NewLeasedAddresses) {
+        self.emulation.swap_leased(new.pool, &mut new.leased);
     }
 
     /// What the run's clock asks for up to a monotonic instant, in which it neither stops nor resumes.

@@ -33,7 +33,7 @@ use rtrb::{Consumer, Producer};
 
 pub(super) use by_tag::{ByTag, Tagged};
 pub use change::MAX_RUNS;
-pub(super) use change::{FlowRate, NewNextHops, RateChange, SpeedChange};
+pub(super) use change::{FlowRate, NewLeasedAddresses, NewNextHops, RateChange, SpeedChange};
 pub(super) use command::{Command, QUEUE, Reclaim};
 pub(super) use device::{Device, Time};
 pub(super) use dpdk::Dpdk;
@@ -41,7 +41,9 @@ pub(super) use flow_handoff::{HandoffShare, between};
 pub(super) use flows::{Emulated, Pools};
 pub(super) use hook::Hook;
 pub(super) use idle::{Idle, Waker};
-pub(super) use sinks::{DelayIndex, Marks, Owner, RunForeign, RunReceive, RunReceiver, SlowPathCopy, StreamReceive};
+pub(super) use sinks::{
+    ClientCopy, DelayIndex, Marks, Owner, RunForeign, RunReceive, RunReceiver, SlowPathCopy, StreamReceive,
+};
 pub(super) use sources::{Inject, NewStreams, PortRun, Replay, ReplayParts, ReplayTape, SendStream, TapeEnd, speed_of};
 pub(super) use stream_handoff::{StreamHandoff, between_workers};
 pub use taps::Direction;
@@ -242,6 +244,12 @@ impl<D: Device> Worker<D> {
                     }
                     let _ = self.reclaim.push(Reclaim::NextHops(new));
                 }
+                Command::LeasedAddresses(slot, mut new) => {
+                    if let Some(emulated) = self.runs[slot.0].as_mut().and_then(|run| run.emulated.as_mut()) {
+                        emulated.swap_leased(&mut new);
+                    }
+                    let _ = self.reclaim.push(Reclaim::LeasedAddresses(new));
+                }
                 Command::Attach(port, hook) => self.attach(port, hook),
                 Command::Detach(id) => self.detach(id),
                 Command::Quit => self.quit = true,
@@ -433,6 +441,7 @@ impl<D: Device> WorkerRun<D> {
             | Command::Limit(_)
             | Command::Streams(..)
             | Command::NextHops(..)
+            | Command::LeasedAddresses(..)
             | Command::Attach(..)
             | Command::Detach(_)
             | Command::Quit => {}

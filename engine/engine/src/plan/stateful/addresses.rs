@@ -2,9 +2,9 @@
 //! Where clients and servers are: pools of addresses, which of them a template takes, and when.
 use super::super::{Site, Violations};
 use super::address::address;
-use super::{access, tunnels};
+use super::{access, leased, tunnels};
 use crate::index::PoolIndex;
-use contract::{PoolOrder, Stateful};
+use contract::{ClientGroup, PoolOrder, Stateful};
 use spate_net::encap::Carries;
 use spate_stateful::arrivals::{FlowSchedule, Order, Timing};
 use spate_stateful::tuples::{Sharding, Share, Tuples};
@@ -20,21 +20,19 @@ const MAX_POOLS: usize = 65_536;
 /// Pools of a side of a template, at most.
 const MAX_POOLS_OF_SIDE: usize = 1024;
 
-/// The pools of a plan in its order, or none, and a violation says why.
-pub fn pools(asked: &Stateful, wrong: &mut Violations) -> Option<Vec<Pool>> {
+/// The pools of a plan with these groups of emulated clients in its order, or none, and a violation says why.
+pub fn pools(asked: &Stateful, groups: &[ClientGroup], wrong: &mut Violations) -> Option<Vec<Pool>> {
     if asked.pools.len() > MAX_POOLS {
         wrong.add("stateful.pools", format!("{} of them; must be at most {MAX_POOLS}", asked.pools.len()));
         return None;
     }
     let found: Vec<_> =
-        asked.pools.iter().enumerate().map(|(i, pool)| one(&PoolIndex(i).path(), pool, wrong)).collect();
+        asked.pools.iter().enumerate().map(|(i, pool)| one(&PoolIndex(i).path(), pool, groups, wrong)).collect();
     found.into_iter().collect()
 }
 
-fn one(at: &FieldPath, asked: &contract::Pool, wrong: &mut Violations) -> Option<Pool> {
+fn one(at: &FieldPath, asked: &contract::Pool, groups: &[ClientGroup], wrong: &mut Violations) -> Option<Pool> {
     super::name(&at.field("name"), &asked.name, 0, wrong);
-    let first = address(&at.field("first"), &asked.first, wrong);
-    let last = address(&at.field("last"), &asked.last, wrong);
     let order = match PoolOrder::try_from(asked.order) {
         Ok(PoolOrder::Unspecified | PoolOrder::Sequential) => Some(pool::Order::Sequential),
         Ok(PoolOrder::Random) => Some(pool::Order::Random { seed: asked.seed }),
@@ -44,6 +42,13 @@ fn one(at: &FieldPath, asked: &contract::Pool, wrong: &mut Violations) -> Option
         }
     };
     let source_ports = source_ports(&at.field("source_ports"), asked.source_ports.as_ref(), wrong);
+    if let Some(of) = &asked.from_clients {
+        let mut pool = leased::pool(at, asked, of, order?, groups, wrong)?;
+        pool.source_ports = source_ports?;
+        return Some(pool);
+    }
+    let first = address(&at.field("first"), &asked.first, wrong);
+    let last = address(&at.field("last"), &asked.last, wrong);
     let pool = Pool::new(first?, last?, order?).map_err(|error| wrong.add(at.field("last"), error.to_string()));
     let mut pool = pool.ok()?;
     pool.first_mac = first_mac(&at.field("first_mac"), &asked.first_mac, &pool, wrong)?;

@@ -15,9 +15,10 @@ const MAX_STREAMS: usize = 1 << 16;
 pub const MAX_CACHED: u32 = 10_000;
 
 pub(super) fn streams(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<CheckedStream> {
-    let others = plan.stateful.is_some() || !plan.reflectors.is_empty() || !plan.receivers.is_empty();
+    let measures = !plan.reflectors.is_empty() || !plan.receivers.is_empty();
+    let others = plan.stateful.is_some() || measures || !plan.clients.is_empty();
     if plan.streams.is_empty() && !others {
-        wrong.add("streams", "none; a plan needs at least one, or a template, reflector or receiver");
+        wrong.add("streams", "none; a plan needs at least one, or a template, reflector, receiver or group of clients");
     }
     if plan.streams.len() > MAX_STREAMS {
         let problem =

@@ -67,8 +67,8 @@ pub(super) fn claims(scenario: &Scenario) -> Vec<Claim> {
 /// Addresses that a scenario's clients and servers have on this engine, by port.
 pub(in crate::datapath) fn ranges(scenario: &Scenario) -> BTreeMap<PortIndex, Vec<Range>> {
     let mut ranges: BTreeMap<PortIndex, Vec<Range>> = BTreeMap::new();
-    // The MAC of a group is computed, not resolved.
-    let asked_for = claims(scenario).into_iter().filter(|claim| !claim.pool.is_of_groups());
+    // The MAC of a group is computed, not resolved, and emulated clients answer for their addresses themselves.
+    let asked_for = claims(scenario).into_iter().filter(|claim| !claim.pool.is_of_groups() && !claim.pool.is_leased());
     for Claim { port, pool, own_macs, tags, .. } in asked_for {
         let Some(first_own) = pool.first_own() else { continue };
         let end = |offset: u128| IpAddr::from(pool.address(offset));
@@ -120,6 +120,13 @@ pub(super) fn refuse_conflicts(context: &Context<'_>, spec: &RunSpec, claims: &[
                 run.id(),
                 pool.address(0),
                 pool.address(pool.last_offset()),
+                name(context, port.0)
+            );
+            return Err(refused(field.clone(), problem));
+        }
+        if pool.is_leased() && !context.tags[port.0].is_empty() {
+            let problem = format!(
+                "{} is in a VLAN, and its emulated clients are in none: use another port, or one without VLANs",
                 name(context, port.0)
             );
             return Err(refused(field.clone(), problem));

@@ -5,6 +5,7 @@
 //! `WorkerRun`. It is dispatched statically. A packet is offered to one after another: first, by its end alone, to `measure`, which is the
 //! worker's, since the packets of a sequence come in on all its ports; then to those of its port, in the order of their registration, until
 //! one takes it.
+mod clients;
 mod flows;
 mod foreign;
 mod measure;
@@ -16,6 +17,7 @@ mod station;
 use spate_net::{FCS_LEN, Trailer, trailer};
 use spate_stateful::Hints;
 
+pub(in crate::datapath) use clients::ClientCopy;
 pub(in crate::datapath) use foreign::{Marks, RunForeign};
 pub(in crate::datapath) use measure::{DelayIndex, Owner, RunReceive, StreamReceive};
 pub(in crate::datapath) use receivers::RunReceiver;

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What no other sink takes: the port's station answers it, if it is for that, for one that is emulated, or for a group. Frames that
-//! concern it are copied to the slow path; all are counted as foreign.
+//! concern it are copied to the slow path, and those for emulated clients to their thread; all are counted as foreign.
+use spate_clients::Interest as ClientInterest;
 use spate_neighbour::Interest;
 
-use super::{After, Inlet, Packet, Sink, SlowPathCopy};
+use super::{After, ClientCopy, Inlet, Packet, Sink, SlowPathCopy};
 use crate::datapath::worker::{Device, WorkerRun, device::Packets as _, flows::Demux};
 use crate::index::RunSlot;
 
 /// The station of a port.
 pub(in crate::datapath::worker) struct Station {
     slow_path: Option<Box<SlowPathCopy>>,
+    clients: Option<Box<ClientCopy>>,
     /// MAC of the station, to find frames for another one.
     mac: Mac,
     /// Packets of the received burst without a use, and those of them for another station.
@@ -18,7 +20,7 @@ pub(in crate::datapath::worker) struct Station {
 
 impl Station {
     pub(super) fn new(inlet: &Inlet) -> Self {
-        Self { slow_path: None, mac: Mac::of(inlet.mac), unclaimed: Unclaimed::default() }
+        Self { slow_path: None, clients: None, mac: Mac::of(inlet.mac), unclaimed: Unclaimed::default() }
     }
 
     /// Copies frames there from now on. Back comes what was there before.
@@ -34,6 +36,22 @@ impl Station {
         }
     }
 
+    /// Copies frames for emulated clients there from now on. Back comes what was there before.
+    pub(in crate::datapath::worker) fn set_clients(&mut self, to: Box<ClientCopy>) -> Option<Box<ClientCopy>> {
+        self.clients.replace(to)
+    }
+
+    /// Other frames concern emulated clients. Back comes what was there before, or this, if there are no clients.
+    pub(in crate::datapath::worker) fn set_client_interest(
+        &mut self,
+        interest: Box<ClientInterest>,
+    ) -> Option<Box<ClientInterest>> {
+        match &mut self.clients {
+            Some(clients) => Some(std::mem::replace(&mut clients.interest, interest)),
+            None => Some(interest),
+        }
+    }
+
     /// Whether a frame is for an emulated station that has another MAC than the port.
     fn is_for_emulated_mac(&self, frame: &[u8]) -> bool {
         let interest = self.slow_path.as_ref().and_then(|slow_path| slow_path.interest.as_ref());
@@ -44,6 +62,9 @@ impl Station {
     #[inline(always)]
     pub(in crate::datapath::worker) fn take(&mut self, frame: &[u8], len: u32, demux: Option<Demux>, at_ns: u64) {
         self.unclaimed.foreign += 1;
+        if self.clients.as_mut().is_some_and(|clients| clients.offer(frame, len as usize, at_ns)) {
+            return;
+        }
         // Emulated stations may have MACs of their own, also before there are flows.
         let other_mac = match demux {
             Some(demux) => demux == Demux::OtherMac,
@@ -59,7 +80,7 @@ impl Station {
     /// Takes all packets of a burst, where a frame for the station is not expected.
     #[inline(always)]
     pub(in crate::datapath::worker) fn take_all<D: Device>(&mut self, burst: &D::Burst, lens: &[u32], at_ns: u64) {
-        if self.slow_path.is_some() {
+        if self.slow_path.is_some() || self.clients.is_some() {
             burst.heads().zip(lens).for_each(|(frame, len)| self.take(frame, *len, None, at_ns));
         } else {
             self.unclaimed.foreign += burst.len() as u64;

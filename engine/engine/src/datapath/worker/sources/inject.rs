@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Frames of the slow path on their way out of a port.
+//! Frames of the slow path, or of emulated clients, on their way out of a port.
 use spate_dpdk::BURST;
 use spate_neighbour::STAMP;
 use spate_net::FCS_LEN;
@@ -16,7 +16,7 @@ fn stamp_of(header: &FrameHeader) -> Option<usize> {
     (at + STAMP <= header.len as usize).then_some(at)
 }
 
-/// Frames of the slow path that a port is to send.
+/// Frames that a port is to send of the slow path, or of emulated clients, which have no time to be written.
 pub(in crate::datapath) struct Inject<D: Device = Dpdk> {
     frames: FrameReader,
     burst: D::Burst,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Frames that the slow path sends on a port: answers for its addresses, neighbor discovery, ping. They are no traffic of a run, and not
-//! within the bound on that.
+//! Frames that other threads than workers send on a port: the slow path, answers for the port's addresses, neighbor discovery and ping; and
+//! emulated clients, DHCP and what else they speak. They are no traffic of a run, and not within the bound on that.
 use super::{Ending, Inject, Pass, Source};
 use crate::datapath::worker::{Device, WorkerRun, outlet::Outlet};
 use crate::index::PortIndex;
 
-/// The slow path's way out of a port.
+/// The way out of a port of one of these threads.
 pub(in crate::datapath::worker) struct Injected<D: Device>(Option<Box<Inject<D>>>);
 
 impl<D: Device> Injected<D> {

@@ -218,6 +218,7 @@ macro_rules! register {
 
 register! {
     injected: Injected,
+    clients: Injected,
     streams: Streams,
     replays: Replays,
     flows: Flows,
