@@ -23,6 +23,9 @@ type TrafficDefinitionApplyConfiguration struct {
 	Reflect []ReflectPortApplyConfiguration `json:"reflect,omitempty"`
 	// receive names ports that measure foreign traffic (packets of no run) while the run is active.
 	Receive []ReceivePortApplyConfiguration `json:"receive,omitempty"`
+	// clients are emulated hosts of an access network on ports of the generator. They start when the run is prepared, and leave when it has
+	// ended; the run sends when as many are bound as each entry's `ready` says. Pools of ASTFTemplates can have their addresses.
+	Clients []ClientsEntryApplyConfiguration `json:"clients,omitempty"`
 	// rate scales all entries in proportion: by a factor (`2x`), to a total (`1Mpps`, `10Gbps`, or `80%` of the line rate), or to a total
 	// of each port (`10Gbps/port`). Applications are scaled by factors only. A change applies to the active run.
 	Rate *apiv1alpha1.ScaledRate `json:"rate,omitempty"`
@@ -52,8 +55,8 @@ type TrafficDefinitionApplyConfiguration struct {
 	Records *ConnectionRecordsApplyConfiguration `json:"records,omitempty"`
 	// duration of the measured phase. When absent, the run lasts until it is stopped: it is deleted, or its profile is suspended.
 	Duration *apiv1alpha1.Duration `json:"duration,omitempty"`
-	// setupTimeout is the longest time that the run waits for the sessions of its ports (`routing` of a generator's port) to be up, before it
-	// sends. Later the run is invalid (SetupTimedOut).
+	// setupTimeout is the longest time that the run waits for the sessions of its ports (`routing` of a generator's port) to be up, and for
+	// its clients without a `ready.timeout` to be bound, before it sends. Later the run is invalid (SetupTimedOut).
 	SetupTimeout *apiv1alpha1.Duration `json:"setupTimeout,omitempty"`
 	// warmup is sent before the measured phase and counted apart.
 	Warmup *apiv1alpha1.Duration `json:"warmup,omitempty"`
@@ -126,6 +129,19 @@ func (b *TrafficDefinitionApplyConfiguration) WithReceive(values ...*ReceivePort
 			panic("nil value passed to WithReceive")
 		}
 		b.Receive = append(b.Receive, *values[i])
+	}
+	return b
+}
+
+// WithClients adds the given value to the Clients field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Clients field.
+func (b *TrafficDefinitionApplyConfiguration) WithClients(values ...*ClientsEntryApplyConfiguration) *TrafficDefinitionApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithClients")
+		}
+		b.Clients = append(b.Clients, *values[i])
 	}
 	return b
 }
