@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/clients"
 	"spate.dev/operator/internal/plan/marks"
 )
 
@@ -19,6 +20,7 @@ type Claims struct {
 	// reflecting are the ports that reflect.
 	reflecting []string
 	marks      marks.Marks
+	clients    clients.MACs
 }
 
 // claimedPool is a range of addresses that templates use on a port.
@@ -29,7 +31,7 @@ type claimedPool struct {
 
 // ClaimsOf returns the claims of a plan.
 func ClaimsOf(p *enginev1.Plan) Claims {
-	return claims(p.GetStateful(), p.GetReflectors(), marks.Of(p))
+	return claims(p.GetStateful(), p.GetReflectors(), marks.Of(p), p.GetClients())
 }
 
 // Claims returns those of a run to be. Marks that the profile leaves open will differ from those of all other runs.
@@ -40,11 +42,11 @@ func (r *Resolved) Claims() Claims {
 			set = set.With(mark.IPv6, mark.Number)
 		}
 	}
-	return claims(r.stateful, r.reflectors, set)
+	return claims(r.stateful, r.reflectors, set, planned(r.clients))
 }
 
-func claims(stateful *enginev1.Stateful, reflectors []*enginev1.Reflector, taken marks.Marks) Claims {
-	c := Claims{marks: taken}
+func claims(stateful *enginev1.Stateful, reflectors []*enginev1.Reflector, taken marks.Marks, groups []*enginev1.ClientGroup) Claims {
+	c := Claims{marks: taken, clients: clients.MACsOf(groups)}
 	for _, t := range stateful.GetTemplates() {
 		c.claim(t.ClientPort, t.Clients, stateful.Pools)
 		c.claim(t.ServerPort, t.Servers, stateful.Pools)
@@ -80,6 +82,9 @@ func (c Claims) Conflict(other Claims) string {
 				return fmt.Sprintf("port %s would have addresses from %s to %s for both", a.port, latest(a.first, b.first), earliest(a.last, b.last))
 			}
 		}
+	}
+	if shared := c.clients.Shared(other.clients); shared != "" {
+		return shared
 	}
 	for _, port := range c.reflecting {
 		if slices.Contains(other.reflecting, port) {
