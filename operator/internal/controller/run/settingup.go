@@ -2,7 +2,7 @@
 
 package run
 
-// This file answers: are the sessions of the run's ports up, and how long does the run wait for them?
+// This file answers: are the sessions of the run's ports up and its clients bound, and how long does the run wait for them?
 
 import (
 	"cmp"
@@ -26,21 +26,25 @@ const (
 	defaultSetup = time.Minute
 )
 
-// setUp waits for the sessions of the run's ports; true if none is awaited.
+// setUp waits for the sessions of the run's ports, and for its clients; true if none is awaited.
 func (s *scope) setUp(ctx context.Context, holds []engineState) (ready bool, again time.Duration) {
-	down := s.sessionsDown(holds)
-	if len(down) == 0 {
+	down, absent := s.sessionsDown(holds), s.clientsAwaited(holds)
+	if len(down)+len(absent) == 0 {
 		return true, 0
 	}
 	if s.run.Status.SetupTime == nil {
 		now := metav1.Now()
 		s.run.Status.SetupTime, s.run.Status.Phase = &now, spatev1.RunSettingUp
 	}
+	waited := time.Since(s.run.Status.SetupTime.Time)
+	if len(down) == 0 {
+		return false, s.awaitClients(ctx, absent, waited)
+	}
 	message := strings.Join(down[:min(len(down), maxSessions)], "; ")
 	if more := len(down) - maxSessions; more > 0 {
 		message += fmt.Sprintf("; and %d more", more)
 	}
-	if limit := s.setupTimeout(); time.Since(s.run.Status.SetupTime.Time) > limit {
+	if limit := s.setupTimeout(); waited > limit {
 		s.stop(ctx, "the sessions of the run's ports are not up")
 		s.invalid(spatev1.ReasonSetupTimedOut, fmt.Sprintf("not set up within %s: %s%s", limit, message, s.remedy()), "")
 		return false, 0
@@ -54,11 +58,11 @@ func (s *scope) setupTimeout() time.Duration {
 	return cmp.Or(parsed(s.run.Status.Resolved.Timing.Setup), defaultSetup)
 }
 
-// prepareDeadline is when all engines must have been reached and prepared; waiting for sessions comes on top.
+// prepareDeadline is when all engines must have been reached and prepared; waiting for sessions and clients comes on top.
 func (s *scope) prepareDeadline() (at time.Time, known bool) {
 	switch {
 	case s.run.Status.SetupTime != nil:
-		return s.run.Status.SetupTime.Add(s.setupTimeout() + prepareLimit), true
+		return s.run.Status.SetupTime.Add(max(s.setupTimeout(), s.clientsLimit()) + prepareLimit), true
 	case s.run.Status.PrepareTime != nil:
 		return s.run.Status.PrepareTime.Add(prepareLimit), true
 	}
