@@ -64,7 +64,7 @@ func TestClientsAreInThePlan(t *testing.T) {
 		"ipv6": {"slaac": true, "dadTransmits": 1, "dhcp": {"always": true, "address": true, "prefix": 56, "rapidCommit": true}},
 		"rate": {"numerator": "5000", "denominator": "1"}, "retry": {"firstNs": "2000000000", "maxNs": "20000000000", "spreadNs": "500000000", "attempts": 3},
 		"atEnd": "CLIENTS_AT_END_RELEASE", "ready": {"leastPpm": 995000, "timeoutNs": "30000000000"}}`)
-	isJSON(t, made.Stateful.Pools[0], `{"name": "c", "fromClients": {"group": "subs"}}`)
+	isJSON(t, made.Stateful.Pools[0], `{"name": "c", "order": "POOL_ORDER_SEQUENTIAL", "fromClients": {"group": "subs"}}`)
 	if len(resolved.Clients) != 1 || resolved.Clients[0] != (spatev1.ClientsSnapshot{Name: "subs", Group: "subscribers"}) {
 		t.Errorf("got %v", resolved.Clients)
 	}
