@@ -60,6 +60,36 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.CaptureSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ClaimVolume"):
 		return &apiv1alpha1.ClaimVolumeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClientDHCP"):
+		return &apiv1alpha1.ClientDHCPApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClientDHCPv6"):
+		return &apiv1alpha1.ClientDHCPv6ApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClientGroup"):
+		return &apiv1alpha1.ClientGroupApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClientGroupSpec"):
+		return &apiv1alpha1.ClientGroupSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClientIPv4"):
+		return &apiv1alpha1.ClientIPv4ApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClientIPv6"):
+		return &apiv1alpha1.ClientIPv6ApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClientMACs"):
+		return &apiv1alpha1.ClientMACsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClientRetry"):
+		return &apiv1alpha1.ClientRetryApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClientsEntry"):
+		return &apiv1alpha1.ClientsEntryApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClientsReady"):
+		return &apiv1alpha1.ClientsReadyApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClientsResult"):
+		return &apiv1alpha1.ClientsResultApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClientsSnapshot"):
+		return &apiv1alpha1.ClientsSnapshotApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClientStatic"):
+		return &apiv1alpha1.ClientStaticApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClientVerification"):
+		return &apiv1alpha1.ClientVerificationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClientVLANs"):
+		return &apiv1alpha1.ClientVLANsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Command"):
 		return &apiv1alpha1.CommandApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ConnectionMix"):
@@ -82,6 +112,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.DefinitionSnapshotApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DelayCommand"):
 		return &apiv1alpha1.DelayCommandApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DHCPv4Messages"):
+		return &apiv1alpha1.DHCPv4MessagesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DHCPv6Messages"):
+		return &apiv1alpha1.DHCPv6MessagesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DNSSource"):
 		return &apiv1alpha1.DNSSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EnginePodMetadata"):
@@ -292,6 +326,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PodRecordsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodSnapshot"):
 		return &apiv1alpha1.PodSnapshotApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PoolOfClients"):
+		return &apiv1alpha1.PoolOfClientsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PortAttachment"):
 		return &apiv1alpha1.PortAttachmentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PortBaseline"):
@@ -438,6 +474,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SessionResultApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SetTimeCommand"):
 		return &apiv1alpha1.SetTimeCommandApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SetupRate"):
+		return &apiv1alpha1.SetupRateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SideTunables"):
 		return &apiv1alpha1.SideTunablesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SizeRange"):

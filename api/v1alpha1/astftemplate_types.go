@@ -657,7 +657,7 @@ type NextTemplateCommand struct {
 // AddressPools are the addresses of clients and servers.
 //
 // +kubebuilder:validation:XValidation:rule="self.servers.all(p, !has(p.startMAC) && !has(p.sourcePorts))",fieldPath=".servers",message="startMAC and sourcePorts go with clients"
-// +kubebuilder:validation:XValidation:rule="self.servers.all(p, !has(p.gtpu) && !has(p.vxlan) && !has(p.gre) && !has(p.mpls) && !has(p.vlans) && !has(p.gateway))",fieldPath=".servers",message="gtpu, vxlan, gre, mpls, vlans and gateway go with clients"
+// +kubebuilder:validation:XValidation:rule="self.servers.all(p, !has(p.from) && !has(p.gtpu) && !has(p.vxlan) && !has(p.gre) && !has(p.mpls) && !has(p.vlans) && !has(p.gateway))",fieldPath=".servers",message="from, gtpu, vxlan, gre, mpls, vlans and gateway go with clients"
 type AddressPools struct {
 	// clients take their source addresses from here. Where clients are real, none are needed.
 	// +optional
@@ -688,12 +688,14 @@ const (
 	PoolRandom PoolOrder = "Random"
 )
 
-// AddressPool is a range of IPv4 or IPv6 addresses that hosts can have. Clients' and servers' of a template do not overlap.
+// AddressPool is a range of IPv4 or IPv6 addresses that hosts can have, or those of emulated clients. Clients' and servers' of a template do not overlap.
 //
-// +kubebuilder:validation:ExactlyOneOf=end;count
-// +kubebuilder:validation:XValidation:rule="!has(self.end) || !isIP(self.start) || !isIP(self.end) || ip(self.start).family() == ip(self.end).family()",message="start and end must be of the same family"
+// +kubebuilder:validation:ExactlyOneOf=start;from
+// +kubebuilder:validation:ExactlyOneOf=end;count;from
+// +kubebuilder:validation:XValidation:rule="!has(self.from) || (!has(self.portPairOffset) && !has(self.startMAC) && !has(self.allowMulticast) && !has(self.gtpu) && !has(self.vxlan) && !has(self.gre) && !has(self.mpls) && !has(self.vlans) && !has(self.gateway) && !has(self.mirrorVLANs))",fieldPath=".from",message="the addresses, MACs and gateways of these clients are their own: only name, order, seed, weight and sourcePorts go with it"
+// +kubebuilder:validation:XValidation:rule="!has(self.end) || !has(self.start) || !isIP(self.start) || !isIP(self.end) || ip(self.start).family() == ip(self.end).family()",message="start and end must be of the same family"
 // +kubebuilder:validation:XValidation:rule="!has(self.seed) || (has(self.order) && self.order == 'Random')",fieldPath=".seed",message="seed goes with order: Random"
-// +kubebuilder:validation:XValidation:rule="(has(self.allowMulticast) && self.allowMulticast) || !isIP(self.start) || ip(self.start).isGlobalUnicast() || ip(self.start).isLinkLocalUnicast()",fieldPath=".start",message="must be an address that a host can have: not 0.0.0.0, loopback, multicast (without allowMulticast) or broadcast"
+// +kubebuilder:validation:XValidation:rule="(has(self.allowMulticast) && self.allowMulticast) || !has(self.start) || !isIP(self.start) || ip(self.start).isGlobalUnicast() || ip(self.start).isLinkLocalUnicast()",fieldPath=".start",message="must be an address that a host can have: not 0.0.0.0, loopback, multicast (without allowMulticast) or broadcast"
 // +kubebuilder:validation:XValidation:rule="(has(self.allowMulticast) && self.allowMulticast) || !has(self.end) || !isIP(self.end) || ip(self.end).isGlobalUnicast() || ip(self.end).isLinkLocalUnicast()",fieldPath=".end",message="must be an address that a host can have: not 0.0.0.0, loopback, multicast (without allowMulticast) or broadcast"
 // +kubebuilder:validation:XValidation:rule="!has(self.gtpu) || !has(self.allowMulticast) || !self.allowMulticast",message="allowMulticast does not go with gtpu: clients in tunnels have addresses of hosts"
 // +kubebuilder:validation:XValidation:rule="!has(self.gtpu) || !has(self.startMAC)",message="startMAC does not go with gtpu: gNBs have the port's MAC"
@@ -705,8 +707,12 @@ type AddressPool struct {
 	Name EntryName `json:"name"`
 
 	// start is the first address.
-	// +required
-	Start IPAddress `json:"start"`
+	// +optional
+	Start IPAddress `json:"start,omitempty"`
+
+	// from takes the addresses of emulated clients of the profile (`clients`), as long as these have them, instead of a range.
+	// +optional
+	From *PoolOfClients `json:"from,omitempty"`
 
 	// end is the last address.
 	// +optional

@@ -193,7 +193,7 @@ const (
 	// ReasonPreparing: engines are receiving and arming the plan.
 	// Remedy: none is needed.
 	ReasonPreparing = "Preparing"
-	// ReasonSettingUp: the engines have the plan, and the sessions of the run's ports are up and its routes sent, or awaited.
+	// ReasonSettingUp: the engines have the plan; the sessions of the run's ports, its routes or its clients are awaited.
 	// Remedy: none is needed.
 	ReasonSettingUp = "SettingUp"
 	// ReasonWarmingUp: traffic is sent and not yet measured.
@@ -273,9 +273,14 @@ const (
 	// Remedy: compare the session with the neighbor's configuration: addresses, AS numbers, password, timers; `kubectl spate routes` has all
 	// sessions, `kubectl spate ping GENERATOR NEIGHBOR --port PORT` whether the neighbor answers (docs/routing.md).
 	ReasonRoutingNotReady = "RoutingNotReady"
-	// ReasonSetupTimedOut: invalid, since a session of the run's ports was not up, or its routes were not sent, within `spec.setupTimeout`; the
-	// message has which and why.
-	// Remedy: as for RoutingNotReady; raise `spec.setupTimeout` if the neighbor takes longer.
+	// ReasonClientsNotReady: fewer emulated clients are bound than `ready.least` of their entry in `spec.clients` requires; the message has
+	// how many are, and the states and causes of the others.
+	// Remedy: by the cause: whether a server answers on the port's link and in the clients' VLANs (`kubectl spate capture`), has enough
+	// addresses, and lets that many clients begin a second; `kubectl spate clients RUN --state Failed` has each (docs/clients.md).
+	ReasonClientsNotReady = "ClientsNotReady"
+	// ReasonSetupTimedOut: invalid, since a session of the run's ports was not up, or its routes were not sent, within `spec.setupTimeout`, or
+	// clients were not bound within `ready.timeout` of their entry; the message has which and why.
+	// Remedy: as for RoutingNotReady or ClientsNotReady; raise the timeout if the neighbor or the server takes longer.
 	ReasonSetupTimedOut = "SetupTimedOut"
 	// ReasonRoutingFailed: invalid, since BIRD ended in a pod while the run used its sessions: all of them fell, which was not the device's
 	// doing. A session that falls by itself is counted (docs/routing.md#runs).

@@ -29,6 +29,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&TrafficGenerator{}, &TrafficGeneratorList{},
 		&StatelessStream{}, &StatelessStreamList{},
 		&ASTFTemplate{}, &ASTFTemplateList{},
+		&ClientGroup{}, &ClientGroupList{},
 		&TrafficProfile{}, &TrafficProfileList{},
 		&TrafficRun{}, &TrafficRunList{},
 		&TrafficSearch{}, &TrafficSearchList{},

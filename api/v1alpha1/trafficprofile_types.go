@@ -48,7 +48,7 @@ const (
 
 // TrafficDefinition is what a run sends and measures, and what its result must be.
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.traffic) && size(self.traffic) > 0) || (has(self.reflect) && size(self.reflect) > 0) || (has(self.receive) && size(self.receive) > 0)",message="there is nothing to do: set traffic, reflect or receive"
+// +kubebuilder:validation:XValidation:rule="(has(self.traffic) && size(self.traffic) > 0) || (has(self.reflect) && size(self.reflect) > 0) || (has(self.receive) && size(self.receive) > 0) || (has(self.clients) && size(self.clients) > 0)",message="there is nothing to do: set traffic, reflect, receive or clients"
 // +kubebuilder:validation:XValidation:rule="has(self.mix) == (has(self.traffic) && self.traffic.exists(t, has(t.application) && has(t.application.share)))",fieldPath=".mix",message="mix goes with applications that have a share: set both or neither"
 // +kubebuilder:validation:XValidation:rule="!has(self.stages) || size(self.stages) == 0 || (!has(self.rate) && !has(self.duration) && !has(self.rampUp))",fieldPath=".stages",message="stages have rates and durations of their own: remove rate, duration and rampUp"
 type TrafficDefinition struct {
@@ -82,6 +82,14 @@ type TrafficDefinition struct {
 	// routing has the routes that the run advertises by the sessions of its ports.
 	// +optional
 	Routing *RunRouting `json:"routing,omitempty"`
+
+	// clients are emulated hosts of an access network on ports of the generator. They start when the run is prepared, and leave when it has
+	// ended; the run sends when as many are bound as each entry's `ready` says. Pools of ASTFTemplates can have their addresses.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Clients []ClientsEntry `json:"clients,omitempty"`
 
 	// rate scales all entries in proportion: by a factor (`2x`), to a total (`1Mpps`, `10Gbps`, or `80%` of the line rate), or to a total
 	// of each port (`10Gbps/port`). Applications are scaled by factors only. A change applies to the active run.
@@ -139,8 +147,9 @@ type TrafficDefinition struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || duration(self) > duration('0s')",message="must be greater than zero; leave it out to run until stopped"
 	Duration Duration `json:"duration,omitempty"`
 
-	// setupTimeout is the longest time that the run waits for the sessions of its ports (`routing` of a generator's port) to be up, and for its
-	// routes to be sent, before it sends. Later the run is invalid (SetupTimedOut).
+	// setupTimeout is the longest time that the run waits for the sessions of its ports (`routing` of a generator's port) to be up, for its
+	// routes to be sent, and for its clients without a `ready.timeout` to be bound, before it sends. Later the run is invalid
+	// (SetupTimedOut).
 	// +optional
 	// +default="60s"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || duration(self) > duration('0s')",message="must be greater than zero; leave it out for 60s"
@@ -274,6 +283,7 @@ type RunSchedule struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.traffic) || self.traffic.all(t, !has(t.receivePort) || self.generator.ports.exists(p, p.name == t.receivePort))",fieldPath=".traffic",message="the receivePort of each entry must name a port of spec.generator.ports"
 // +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.traffic) || self.traffic.all(t, (!has(t.transmitPodGroup) || (has(self.generator.podGroups) && self.generator.podGroups.exists(g, g.name == t.transmitPodGroup))) && (!has(t.receivePodGroup) || (has(self.generator.podGroups) && self.generator.podGroups.exists(g, g.name == t.receivePodGroup))))",fieldPath=".traffic",message="the transmitPodGroup and receivePodGroup of each entry must name one of spec.generator.podGroups"
 // +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.reflect) || self.reflect.all(r, self.generator.ports.exists(p, p.name == r.port))",fieldPath=".reflect",message="the port of each item must name a port of spec.generator.ports"
+// +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.clients) || self.clients.all(c, self.generator.ports.exists(p, p.name == c.port))",fieldPath=".clients",message="the port of each item must name a port of spec.generator.ports"
 // +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.receive) || self.receive.all(r, self.generator.ports.exists(p, p.name == r.port))",fieldPath=".receive",message="the port of each item must name a port of spec.generator.ports"
 // +kubebuilder:validation:XValidation:rule="!has(self.suspendPolicy) || self.suspendPolicy == 'Keep' || has(self.generator)",fieldPath=".suspendPolicy",message="Free needs an inline generator: a referenced one is suspended by its own spec.suspend"
 // +kubebuilder:validation:XValidation:rule="has(self.schedule) == (has(self.runPolicy) && self.runPolicy == 'Schedule')",fieldPath=".schedule",message="goes with runPolicy: Schedule: set both or neither"
@@ -680,7 +690,7 @@ const (
 	ProfileQueued ProfilePhase = "Queued"
 	// ProfilePreparing: engines receive and arm the plan.
 	ProfilePreparing ProfilePhase = "Preparing"
-	// ProfileSettingUp: the sessions of the run's ports are awaited, and its routes.
+	// ProfileSettingUp: the sessions of the run's ports, its routes or its clients are awaited.
 	ProfileSettingUp ProfilePhase = "SettingUp"
 	// ProfileWarmingUp: traffic is sent and not yet measured.
 	ProfileWarmingUp ProfilePhase = "WarmingUp"

@@ -159,6 +159,13 @@ type ResolvedRun struct {
 	// +kubebuilder:validation:MaxItems=512
 	Entries []EntrySnapshot `json:"entries,omitempty"`
 
+	// clients are the groups of emulated clients as they were resolved.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Clients []ClientsSnapshot `json:"clients,omitempty"`
+
 	// marks the run's packets carry in their headers; no other run that is active has them.
 	// +optional
 	Marks *RunMarks `json:"marks,omitempty"`
@@ -289,7 +296,7 @@ type ProfileSnapshot struct {
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
 
-	// definitions are the streams and templates that were resolved, to detect later changes.
+	// definitions are the streams, templates and client groups that were resolved, to detect later changes.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=512
@@ -319,11 +326,11 @@ type SelectionSnapshot struct {
 	Digest string `json:"digest"`
 }
 
-// DefinitionSnapshot is a stream or template as it was.
+// DefinitionSnapshot is a stream, template or client group as it was.
 type DefinitionSnapshot struct {
 	// kind of the object.
 	// +required
-	// +kubebuilder:validation:Enum=StatelessStream;ASTFTemplate
+	// +kubebuilder:validation:Enum=StatelessStream;ASTFTemplate;ClientGroup
 	Kind string `json:"kind"`
 
 	// name of the object, in the run's namespace.
@@ -457,7 +464,7 @@ type BaselineSnapshot struct {
 
 // RunTiming is the length of each phase.
 type RunTiming struct {
-	// setup is the longest time that the run waits for the sessions of its ports, and for its routes to be sent.
+	// setup is the longest time that the run waits for the sessions of its ports, for its routes, and for clients without a time of their own.
 	// +optional
 	Setup Duration `json:"setup,omitempty"`
 
@@ -484,7 +491,7 @@ const (
 	RunPending RunPhase = "Pending"
 	// RunPreparing: engines receive and arm the plan.
 	RunPreparing RunPhase = "Preparing"
-	// RunSettingUp: the sessions of the run's ports are awaited, and its routes.
+	// RunSettingUp: the sessions of the run's ports, its routes or its clients are awaited.
 	RunSettingUp RunPhase = "SettingUp"
 	// RunWarmingUp: traffic is sent and not yet measured.
 	RunWarmingUp RunPhase = "WarmingUp"
@@ -530,7 +537,7 @@ type TrafficRunStatus struct {
 	// +optional
 	PrepareTime *metav1.Time `json:"prepareTime,omitempty"`
 
-	// setupTime is when the run began to wait for the sessions of its ports, or for its routes; absent if it did not wait.
+	// setupTime is when the run started to wait for the sessions of its ports, its routes or its clients; absent if it did not wait.
 	// +optional
 	SetupTime *metav1.Time `json:"setupTime,omitempty"`
 
@@ -991,6 +998,11 @@ type RunResult struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=512
 	Groups map[string]GroupResult `json:"groups,omitempty"`
+
+	// clients of the run, by the names of the profile's clients entries.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	Clients map[string]ClientsResult `json:"clients,omitempty"`
 
 	// records of connections, where the profile requests them.
 	// +optional

@@ -11,7 +11,7 @@ import (
 // applications answers: what became of the flows of emulated applications, and how does TCP fare?
 func applications() *dashboard.DashboardBuilder {
 	const of = ofRun + `,template=~"$template"`
-	d := annotated(oneProfile(page("spate-applications", "Emulated applications of a profile's runs: flows, goodput, times, and what TCP did.")), ofRun).
+	d := annotated(oneProfile(page("spate-applications", "Emulated applications of a profile's runs: flows, goodput, times, what TCP did, and emulated clients.")), ofRun).
 		WithVariable(variable("template", "Template", "spate_template_open_flows{"+ofRun+"}", "template", true))
 
 	// counted is a counter's rate by template and side. Engines leave out counters that are 0 everywhere: they are 0 here.
@@ -107,6 +107,8 @@ func applications() *dashboard.DashboardBuilder {
 		WithPanel(graph("Counters of programs",
 			"What programs count by names of their own (count), a second: numbers, or nanoseconds where they measure a time.",
 			"short", 24, query{rate("template, role, counter", "spate_template_program_counter_total", of), "{{template}} {{role}} {{counter}}"}))
+
+	clients(d)
 
 	d.WithRow(row("Workers")).
 		WithPanel(graph("How packets come to their worker",

@@ -32,6 +32,7 @@ const (
 	ofReceivers // of foreign packets
 	ofPrograms  // with counters of their own
 	ofSessions  // of routing protocols
+	ofClients   // that are emulated
 )
 
 func trafficOf(expression string) traffic {
@@ -47,6 +48,8 @@ func trafficOf(expression string) traffic {
 		return ofReceivers
 	case about("spate_routing_"):
 		return ofSessions
+	case about("spate_client"):
+		return ofClients
 	case about("spate_template_program_counter_"):
 		return ofPrograms
 	case about("spate_template_", "spate_worker_flow_", "spate_run_target_connections", "spate:run_flows_"):
@@ -58,6 +61,7 @@ func trafficOf(expression string) traffic {
 // withoutData are parts of queries that may have no data here, and why.
 var withoutData = map[string]string{
 	"spate_port_timestamp_bound_seconds": "no device here stamps packets",
+	"spate_clients_failed":               "all clients of the test are bound",
 }
 
 // asked is a query of a dashboard.
@@ -175,7 +179,7 @@ func queriesHaveData(t *testing.T, run *spate.TrafficRun, about traffic) {
 			t.Errorf("%s, %s: no data for %s", q.dashboard, q.panel, variables.Replace(q.expression))
 		}
 	}
-	if want := map[traffic]int{ofStreams: 120, ofTemplates: 40, ofTags: 7, ofReceivers: 7, ofPrograms: 1, ofSessions: 8}[about]; count < want {
+	if want := map[traffic]int{ofStreams: 120, ofTemplates: 40, ofTags: 7, ofReceivers: 7, ofPrograms: 1, ofSessions: 8, ofClients: 5}[about]; count < want {
 		t.Errorf("only %d queries", count)
 	}
 	t.Logf("%d queries, %d of them without data", count, len(left))

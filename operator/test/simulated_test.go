@@ -3,8 +3,8 @@
 package test
 
 // This file answers: what stands for engines where 200 of them cannot run on one machine? A server of the contract in this process, which
-// sends nothing: its runs pass their phases by the clock, and its counters are what their plans' rates come to, every packet received. At each
-// receiver foreign packets of 64 bytes arrive, one every millisecond from the run's start to its end, at worker 0. It
+// sends nothing: its runs pass their phases by the clock, and its counters are what their plans' rates come to, every packet received. Emulated clients are bound simulatedSetup after the
+// plan has come. At each receiver foreign packets of 64 bytes arrive, one every millisecond from the run's start to its end, at worker 0. It
 // refuses plans that it cannot count exactly, and answers what it does not do as unimplemented. Its final counters count as scraped.
 
 import (
@@ -73,6 +73,7 @@ type simulatedRun struct {
 	paused   int64 // since when the run's clock stands; 0 if it does not
 	stopped  string
 	named    int64 // when a call named the run last
+	prepared int64 // when it got the plan
 }
 
 // simulatedStream is a stream with the rates that it had and will have.
@@ -327,6 +328,7 @@ func (r *simulatedRun) stats(now int64) *enginev1.WatchStatsResponse {
 	for _, receiver := range r.plan.Receivers {
 		answer.Receivers = append(answer.Receivers, r.received(receiver, now))
 	}
+	answer.Clients = r.clients(now)
 	return answer
 }
 
@@ -382,6 +384,7 @@ func (e *simulated) GetInfo(context.Context, *enginev1.GetInfoRequest) (*enginev
 	defer e.mu.Unlock()
 	info := &enginev1.GetInfoResponse{
 		Version: "simulated", ContractMinor: engine.ContractMinor, Ports: e.ports, Workers: 1, NowNs: e.now(), FinalCountersScraped: true, TimeSource: "simulated",
+		Features: []string{"clients"},
 	}
 	if e.routers {
 		info.Routing = &enginev1.RoutingInfo{}
@@ -448,6 +451,7 @@ func (e *simulated) Prepare(parts grpc.ClientStreamingServer[enginev1.PrepareReq
 		if held, err = newSimulatedRun(plan, digest[:]); err != nil {
 			return err
 		}
+		held.prepared = e.now()
 		e.runs[plan.RunId] = held
 	}
 	held.named = e.now()

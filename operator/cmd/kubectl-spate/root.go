@@ -13,6 +13,7 @@ import (
 
 	"spate.dev/operator/internal/plugin/capture"
 	"spate.dev/operator/internal/plugin/change"
+	"spate.dev/operator/internal/plugin/clients"
 	"spate.dev/operator/internal/plugin/cluster"
 	"spate.dev/operator/internal/plugin/compare"
 	"spate.dev/operator/internal/plugin/doctor"
@@ -65,6 +66,7 @@ of routing protocols with them. The machines that generators run on are checked.
   kubectl spate capture lab --port east -w - | wireshark -k -i -
   kubectl spate ping lab 198.18.0.254 --port east --count 3
   kubectl spate routes lab
+  kubectl spate clients subscribers-1 --state Failed
   kubectl spate events smoke --watch
   kubectl spate logs smoke --follow
   kubectl spate must-gather`,
@@ -75,7 +77,7 @@ of routing protocols with them. The machines that generators run on are checked.
 	root.AddCommand(validate.NewCommand(), plan.NewCommand(), simulate.NewCommand(), importing.NewCommand(), run.NewCommand(), status.NewCommand(), top.NewCommand(), receive.NewCommand(), result.NewCommand(), report.NewCommand(), export.NewCommand(), compare.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
 		search.NewCommand(), records.NewCommand(), capture.NewCommand(), ping.NewCommand(), doctor.NewCommand(), pluginversion.NewCommand(version))
 	root.AddCommand(newprofile.NewCommand(), events.NewCommand(), logs.NewCommand(), mustgather.NewCommand(version))
-	root.AddCommand(routes.NewCommand())
+	root.AddCommand(routes.NewCommand(), clients.NewCommand())
 	root.SetUsageFunc(usageOf(root.UsageFunc()))
 	showUsage(root)
 	return root

@@ -48,7 +48,7 @@ func all(namespaces []string) map[string]cache.Config {
 func watchedKinds() []schema.GroupVersionKind {
 	var kinds []schema.GroupVersionKind
 	for _, kind := range []string{
-		"TrafficRun", "TrafficProfile", "TrafficGenerator", "TrafficSearch", "StatelessStream", "ASTFTemplate",
+		"TrafficRun", "TrafficProfile", "TrafficGenerator", "TrafficSearch", "StatelessStream", "ASTFTemplate", "ClientGroup",
 		"TrafficCapture", "TrafficPing", "TrafficRecordsReader", "TrafficStatsReader",
 	} {
 		kinds = append(kinds, spatev1.GroupVersion.WithKind(kind))

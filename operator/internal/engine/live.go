@@ -72,5 +72,10 @@ func (l *Live) WatchStats(ctx context.Context, runID string, interval time.Durat
 	return enginev1.NewEngineClient(l.conn).WatchStats(ctx, &enginev1.WatchStatsRequest{RunId: runID, IntervalNs: uint64(interval)})
 }
 
+// ListClients streams the emulated clients of a run.
+func (l *Live) ListClients(ctx context.Context, request *enginev1.ListClientsRequest) (grpc.ServerStreamingClient[enginev1.ListClientsResponse], error) {
+	return enginev1.NewObserverClient(l.conn).ListClients(ctx, request)
+}
+
 // Close ends all streams.
 func (l *Live) Close() { _ = l.conn.Close() }

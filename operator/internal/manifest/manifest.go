@@ -58,9 +58,11 @@ type Set struct {
 	Generators []Object[*spatev1.TrafficGenerator]
 	Streams    []Object[*spatev1.StatelessStream]
 	Templates  []Object[*spatev1.ASTFTemplate]
-	Searches   []Object[*spatev1.TrafficSearch]
-	ConfigMaps []Object[*corev1.ConfigMap]
-	Secrets    []Object[*corev1.Secret]
+	// ClientGroups are groups of emulated clients.
+	ClientGroups []Object[*spatev1.ClientGroup]
+	Searches     []Object[*spatev1.TrafficSearch]
+	ConfigMaps   []Object[*corev1.ConfigMap]
+	Secrets      []Object[*corev1.Secret]
 	// Validated are Spate's objects of kinds that no plan is made of, by kind and name.
 	Validated []Object[string]
 	// Others are objects of other APIs, which are ignored, by kind and name.

@@ -260,6 +260,7 @@ var kinds = map[schema.GroupVersionKind]func(*Set, Origin, *unstructured.Unstruc
 	spatev1.GroupVersion.WithKind("TrafficGenerator"): into(func(s *Set) *[]Object[*spatev1.TrafficGenerator] { return &s.Generators }),
 	spatev1.GroupVersion.WithKind("StatelessStream"):  into(func(s *Set) *[]Object[*spatev1.StatelessStream] { return &s.Streams }),
 	spatev1.GroupVersion.WithKind("ASTFTemplate"):     into(func(s *Set) *[]Object[*spatev1.ASTFTemplate] { return &s.Templates }),
+	spatev1.GroupVersion.WithKind("ClientGroup"):      into(func(s *Set) *[]Object[*spatev1.ClientGroup] { return &s.ClientGroups }),
 	spatev1.GroupVersion.WithKind("TrafficSearch"):    into(func(s *Set) *[]Object[*spatev1.TrafficSearch] { return &s.Searches }),
 	corev1.SchemeGroupVersion.WithKind("ConfigMap"):   into(func(s *Set) *[]Object[*corev1.ConfigMap] { return &s.ConfigMaps }),
 	corev1.SchemeGroupVersion.WithKind("Secret"):      into(func(s *Set) *[]Object[*corev1.Secret] { return &s.Secrets }),

@@ -72,7 +72,7 @@ const fieldsOfProfile = "drain, duration, generatorRef, generatorTolerance, igno
 	"receive, records, reflect, routing, setupTimeout, stages, thresholds, traffic, tunables, warmup, whenBusy, whenPodLost"
 
 // kindsThere is the remedy for a kind that there is not.
-const kindsThere = "; the kinds of spate.dev/v1alpha1 are ASTFTemplate, StatelessStream, TrafficCapture, TrafficGenerator, TrafficPing, TrafficProfile, TrafficRecordsReader, TrafficRun, TrafficSearch, TrafficStatsReader"
+const kindsThere = "; the kinds of spate.dev/v1alpha1 are ASTFTemplate, ClientGroup, StatelessStream, TrafficCapture, TrafficGenerator, TrafficPing, TrafficProfile, TrafficRecordsReader, TrafficRun, TrafficSearch, TrafficStatsReader"
 
 // notChecked is what an API server adds where it did not come to the rules.
 const notChecked = "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"

@@ -37,7 +37,7 @@ func (f Files) Resolve(d Definition) (*plan.Resolved, []manifest.Problem) {
 
 // resolve gives the problems of the profile.
 func (f Files) resolve(d Definition) (*plan.Resolved, problem.Problems) {
-	in := plan.Input{Profile: d.Profile, Run: d.run, Streams: map[string]*spatev1.StatelessStream{}, Templates: map[string]*spatev1.ASTFTemplate{}}
+	in := plan.Input{Profile: d.Profile, Run: d.run, Streams: map[string]*spatev1.StatelessStream{}, Templates: map[string]*spatev1.ASTFTemplate{}, Clients: map[string]*spatev1.ClientGroup{}}
 	for _, s := range f.Streams {
 		if s.Value.Namespace == d.Profile.Namespace {
 			in.Streams[s.Value.Name] = s.Value
@@ -46,6 +46,11 @@ func (f Files) resolve(d Definition) (*plan.Resolved, problem.Problems) {
 	for _, t := range f.Templates {
 		if t.Value.Namespace == d.Profile.Namespace {
 			in.Templates[t.Value.Name] = t.Value
+		}
+	}
+	for _, g := range f.ClientGroups {
+		if g.Value.Namespace == d.Profile.Namespace {
+			in.Clients[g.Value.Name] = g.Value
 		}
 	}
 	generator, problems := f.generator(d.Profile)
@@ -217,7 +222,7 @@ func (f Files) unread(profile *spatev1.TrafficProfile, problem problem.Problem) 
 	if problem == plan.GeneratorRequired(profile.Namespace, nil) {
 		return f.AnyUnread("TrafficGenerator", profile.Namespace)
 	}
-	for _, kind := range []string{"ASTFTemplate", "StatelessStream", "TrafficGenerator", "ConfigMap", "Secret"} {
+	for _, kind := range []string{"ASTFTemplate", "StatelessStream", "ClientGroup", "TrafficGenerator", "ConfigMap", "Secret"} {
 		_, named, found := strings.Cut(problem.Message, kind+" \"")
 		if !found {
 			continue

@@ -73,7 +73,7 @@ func (t *trying) template(ctx context.Context, template manifest.Object[*spatev1
 	}
 	checked, err := t.Check(ctx, made)
 	t.wrong[object] = len(checked.Refused) > 0
-	t.note(template.Origin, object, origin.Of(made, nil), checked, origin.Refusal.OfTemplate)
+	t.note(template.Origin, object, origin.Of(made, nil, nil), checked, origin.Refusal.OfTemplate)
 	return err
 }
 
@@ -97,7 +97,7 @@ func (t *trying) definition(ctx context.Context, d Definition) error {
 	}
 	checked, err := t.Check(ctx, made)
 	t.wrong[d.Object] = len(checked.Refused) > 0
-	t.note(d.Origin, d.Object, origin.Of(made, resolved.Entries), checked, func(r origin.Refusal) problem.Problem { return d.own(problem.Problems{r.Problem(d.Profile)})[0] })
+	t.note(d.Origin, d.Object, origin.Of(made, resolved.Entries, resolved.Clients), checked, func(r origin.Refusal) problem.Problem { return d.own(problem.Problems{r.Problem(d.Profile)})[0] })
 	return err
 }
 

@@ -23,6 +23,9 @@ func Alone(template *spatev1.ASTFTemplate, contents map[spatev1.DataReference][]
 	case usesOthers(source.Programs):
 		return nil, "the templates that it switches to, or whose connections it opens, are validated with a profile that runs all of them"
 	}
+	if slices.ContainsFunc(template.Spec.Pools.Clients, func(pool spatev1.AddressPool) bool { return pool.From != nil }) {
+		return nil, "its clients are emulated ones of a profile, with which it is validated"
+	}
 	const clients, servers, loop, name = "clients", "servers", "loop", "template"
 	entry := spatev1.TrafficEntry{Name: name, Application: &spatev1.ApplicationEntry{TemplateRef: &spatev1.LocalReference{Name: spatev1.ObjectName(template.Name)}}}
 	if len(template.Spec.Pools.Clients) > 0 && (source.Pcap != nil || source.Programs != nil && len(source.Programs.Client) > 0) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/clients"
 	"spate.dev/operator/internal/plan/marks"
 	"spate.dev/operator/internal/plan/routes"
 )
@@ -20,8 +21,9 @@ type Claims struct {
 	// reflecting are the ports that reflect.
 	reflecting []string
 	// routes are those that ports advertise.
-	routes []*enginev1.RouteSet
-	marks  marks.Marks
+	routes  []*enginev1.RouteSet
+	marks   marks.Marks
+	clients clients.MACs
 }
 
 // claimedPool is a range of addresses that templates use on a port.
@@ -32,7 +34,7 @@ type claimedPool struct {
 
 // ClaimsOf returns the claims of a plan.
 func ClaimsOf(p *enginev1.Plan) Claims {
-	return claims(p.GetStateful(), p.GetReflectors(), p.GetRoutes(), marks.Of(p))
+	return claims(p.GetStateful(), p.GetReflectors(), p.GetRoutes(), marks.Of(p), p.GetClients())
 }
 
 // Claims returns those of a run to be. Marks that the profile leaves open will differ from those of all other runs.
@@ -43,11 +45,11 @@ func (r *Resolved) Claims() Claims {
 			set = set.With(mark.IPv6, mark.Number)
 		}
 	}
-	return claims(r.stateful, r.reflectors, r.routes, set)
+	return claims(r.stateful, r.reflectors, r.routes, set, planned(r.clients))
 }
 
-func claims(stateful *enginev1.Stateful, reflectors []*enginev1.Reflector, advertised []*enginev1.RouteSet, taken marks.Marks) Claims {
-	c := Claims{marks: taken, routes: advertised}
+func claims(stateful *enginev1.Stateful, reflectors []*enginev1.Reflector, advertised []*enginev1.RouteSet, taken marks.Marks, groups []*enginev1.ClientGroup) Claims {
+	c := Claims{marks: taken, routes: advertised, clients: clients.MACsOf(groups)}
 	for _, t := range stateful.GetTemplates() {
 		c.claim(t.ClientPort, t.Clients, stateful.Pools)
 		c.claim(t.ServerPort, t.Servers, stateful.Pools)
@@ -90,6 +92,9 @@ func (c Claims) Conflict(other Claims) string {
 				return fmt.Sprintf("port %s would advertise %s for both", a.Port, prefix)
 			}
 		}
+	}
+	if shared := c.clients.Shared(other.clients); shared != "" {
+		return shared
 	}
 	for _, port := range c.reflecting {
 		if slices.Contains(other.reflecting, port) {

@@ -82,7 +82,7 @@ func TestBothDirectionsOfAReplayAreStreamsThatLeaveFromBothPorts(t *testing.T) {
 	if got := origin.Selected(streams, resolved.Entries); !slices.Equal(got["call"], []string{"call-initiator", "call-responder"}) || len(got) != 2 {
 		t.Errorf("the entries have the streams %v", got)
 	}
-	o := origin.Of(resolved.Plan(Identity{}), resolved.Entries)
+	o := origin.Of(resolved.Plan(Identity{}), resolved.Entries, resolved.Clients)
 	if got, want := o.Refused("streams[2].replay.pcap", "x").Problem(p).Error(), "spec.traffic[1].stream.inline.transmit.replay.pcap.from: the engine would refuse it: x"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -152,7 +152,7 @@ func TestASelectedStreamMayReplayBothDirections(t *testing.T) {
 		t.Errorf("the entry has the streams %v of %v", got, resolved.Entries)
 	}
 	want := `spec.traffic[0].stream.selector: StatelessStream "b-call": spec.transmit.replay.gap.scale: the engine would refuse it: x`
-	if got := origin.Of(plan, resolved.Entries).Refused("streams[2].replay.scale", "x").Problem(in.Profile).Error(); got != want {
+	if got := origin.Of(plan, resolved.Entries, resolved.Clients).Refused("streams[2].replay.scale", "x").Problem(in.Profile).Error(); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -143,7 +143,7 @@ func TestInlineTemplatesAreReportedByTheirOwnFields(t *testing.T) {
 		}
 	}
 	made := mustResolve(t, Input{Profile: profile(inline(t, "a", "{http: {}}")), Generator: generator()})
-	message := origin.Of(made.Plan(Identity{}), made.Entries).Refused("stateful.templates[0].client_tunables.mss", "x").Error()
+	message := origin.Of(made.Plan(Identity{}), made.Entries, made.Clients).Refused("stateful.templates[0].client_tunables.mss", "x").Error()
 	if want := "entry a: application.inline.tunables.client.tcp.mss: x"; message != want {
 		t.Errorf("got %s, want %s", message, want)
 	}

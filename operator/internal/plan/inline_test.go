@@ -82,7 +82,7 @@ func TestRulesOfInlineProgramsAreReportedByTheirFields(t *testing.T) {
 
 func TestAnEnginesRefusalsOfInlineProgramsAreReportedByTheirFields(t *testing.T) {
 	resolved := mustResolve(t, Input{Profile: profile(describing("web", templateOf(t, webTemplate))), Generator: generator()})
-	message := origin.Of(resolved.Plan(Identity{}), resolved.Entries).Refused("stateful.templates[0].server.instructions[2]", "x").Error()
+	message := origin.Of(resolved.Plan(Identity{}), resolved.Entries, resolved.Clients).Refused("stateful.templates[0].server.instructions[2]", "x").Error()
 	if want := "entry web: application.inline.source.programs.server[2]: x"; message != want {
 		t.Errorf("got %s, want %s", message, want)
 	}

@@ -88,7 +88,7 @@ func TestPortsThatAnswer(t *testing.T) {
 			t.Errorf("got %s", problems.Message())
 		}
 	}
-	if _, problems := Resolve(Input{Profile: profile(), Generator: generator()}); !strings.Contains(problems.Message(), "set traffic, reflect or receive") {
+	if _, problems := Resolve(Input{Profile: profile(), Generator: generator()}); !strings.Contains(problems.Message(), "set traffic, reflect, receive or clients") {
 		t.Errorf("got %s", problems.Message())
 	}
 }

@@ -19,7 +19,7 @@ func TestWhatEnginesRefuseIsReportedByTheFieldsThatWereWritten(t *testing.T) {
 		"names": templateOf(t, messages),
 	}}
 	resolved := mustResolve(t, in)
-	o := origin.Of(resolved.Plan(Identity{RunID: "r"}), resolved.Entries)
+	o := origin.Of(resolved.Plan(Identity{RunID: "r"}), resolved.Entries, resolved.Clients)
 	web := `entry web: ASTFTemplate "http": spec.`
 	for path, c := range map[string]struct{ description, want string }{
 		"stateful.templates[0].server.instructions[6].wait_for_peer_close":  {"x", web + "source.programs.server[6].waitForPeerClose: x"},
@@ -106,7 +106,7 @@ func TestARefusedProgramOfAPresetIsReportedAtThePreset(t *testing.T) {
 		one.Spec.DestinationPort = &port
 		in := Input{Profile: profile(running("a", "one", "east", "west")), Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"one": one}}
 		resolved := mustResolve(t, in)
-		o := origin.Of(resolved.Plan(Identity{RunID: "r"}), resolved.Entries)
+		o := origin.Of(resolved.Plan(Identity{RunID: "r"}), resolved.Entries, resolved.Clients)
 		if got, want := o.Refused(c.path, "x").Error(), `entry a: ASTFTemplate "one": `+c.want+": x"; got != want {
 			t.Errorf("%s: got %s, want %s", source, got, want)
 		}
@@ -145,7 +145,7 @@ func TestATemplateAloneBecomesAPlan(t *testing.T) {
 			if len(got.Stateful.Templates) != 1 || one.ClientPort == one.ServerPort || (one.Server == nil) != (name == "a client only") {
 				t.Errorf("got %v", one)
 			}
-			if message := origin.Of(got, nil).Refused("stateful.templates[0].client_tunables.mss", "x").OfTemplate().Error(); message != "spec.tunables.client.tcp.mss: the engine would refuse it: x" {
+			if message := origin.Of(got, nil, nil).Refused("stateful.templates[0].client_tunables.mss", "x").OfTemplate().Error(); message != "spec.tunables.client.tcp.mss: the engine would refuse it: x" {
 				t.Errorf("got %s", message)
 			}
 		})

@@ -61,7 +61,7 @@ func (r *Resolved) Outline(id Identity) *enginev1.Plan {
 		RunId: id.RunID, Run: id.Run, Profile: id.Profile, Namespace: id.Namespace, RunTag: uint32(id.Tag),
 		Timing: r.timing, Streams: r.streams, Reflectors: r.reflectors, Receivers: r.receivers,
 		LeaseNs: uint64(r.lease), LateAfterNs: uint64(r.lateAfter), Stateful: r.stateful,
-		ClockBoundNs: uint64(r.clockBound), Routes: r.routes, RoutesReady: r.ready,
+		ClockBoundNs: uint64(r.clockBound), Routes: r.routes, RoutesReady: r.ready, Clients: planned(r.clients),
 	}
 	if id.SecondTag > 0 {
 		p.Trials = &enginev1.Trials{SecondRunTag: uint32(id.SecondTag)}

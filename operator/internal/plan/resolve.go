@@ -23,6 +23,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
 	"spate.dev/operator/internal/plan/application"
+	"spate.dev/operator/internal/plan/clients"
 	"spate.dev/operator/internal/plan/data"
 	"spate.dev/operator/internal/plan/limits"
 	"spate.dev/operator/internal/plan/load"
@@ -47,6 +48,8 @@ type Input struct {
 	// Streams and Templates in the profile's namespace, by name.
 	Streams   map[string]*spatev1.StatelessStream
 	Templates map[string]*spatev1.ASTFTemplate
+	// Clients are the groups of emulated clients in the profile's namespace, by name.
+	Clients map[string]*spatev1.ClientGroup
 	// Data of the ConfigMaps and Secrets in the profile's namespace that streams and templates name (see DataReferences).
 	Data map[spatev1.DataReference][]byte
 	// Bound limits the bytes of the plan; the zero value sets no limit.
@@ -71,6 +74,8 @@ type Resolved struct {
 
 	// Entries are the resolved entries, for later live changes.
 	Entries []spatev1.EntrySnapshot
+	// Clients are the resolved groups of emulated clients.
+	Clients []spatev1.ClientsSnapshot
 
 	// Secrets are the keys of Secrets that the plan refers to, in the order of its data. Plan omits their bytes (see
 	// PlanWithData).
@@ -93,6 +98,7 @@ type Resolved struct {
 	stateful   *enginev1.Stateful
 	reflectors []*enginev1.Reflector
 	receivers  []*enginev1.Receiver
+	clients    []clients.Group
 	// routes are advertised for the run; ready is when they count as sent, nil for the engine's default.
 	routes []*enginev1.RouteSet
 	ready  *enginev1.RoutesReady
@@ -179,6 +185,9 @@ func Resolve(in Input) (*Resolved, problem.Problems) {
 		return nil, problems
 	}
 	problems = append(problems, stateful.CheckGroups(templates, generator)...)
+	resolved.clients, found = clients.Groups(in.Profile, in.Clients, generator)
+	problems = append(problems, found...)
+	problems = append(problems, stateful.CheckLeased(templates, in.Profile, resolved.clients, generator)...)
 	resolved.subjects = subjectsOf(whole.Profile, in.Streams, in.Templates)
 	check.thresholds(in, resolved.subjects, len(incomplete) == 0 && complete(whole))
 	resolved.answering(in.Profile, generator, &problems)
@@ -200,6 +209,10 @@ func Resolve(in Input) (*Resolved, problem.Problems) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
+	if problems = clients.Beside(resolved.clients, resolved.stateful); len(problems) > 0 {
+		return nil, problems
+	}
+	resolved.Clients = clientsOf(in.Profile)
 	if problems = load.Check(resolved.Load, generator, rateField(in.Profile)); len(problems) > 0 {
 		return nil, problems
 	}
@@ -685,8 +698,8 @@ func (e *entry) copyOf(first *enginev1.Stream, copied int) *enginev1.Stream {
 
 // answering resolves the ports that reflect or receive.
 func (r *Resolved) answering(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *problem.Problems) {
-	if len(profile.Spec.Traffic)+len(profile.Spec.Reflect)+len(profile.Spec.Receive) == 0 {
-		problems.Add(spatev1.ReasonInvalidSpec, spec, "there is nothing to do: set traffic, reflect or receive")
+	if len(profile.Spec.Traffic)+len(profile.Spec.Reflect)+len(profile.Spec.Receive)+len(profile.Spec.Clients) == 0 {
+		problems.Add(spatev1.ReasonInvalidSpec, spec, "there is nothing to do: set traffic, reflect, receive or clients")
 	}
 	known := func(name spatev1.PortName, at *field.Path) {
 		if generator == nil {
@@ -752,6 +765,12 @@ func definitions(in Input) []spatev1.DefinitionSnapshot {
 		}
 		if template, name := application.Source(e, in.Templates); template != nil && name != "" {
 			refer("ASTFTemplate", name, TemplateDigest(template))
+		}
+	}
+	for i := range in.Profile.Spec.Clients {
+		name := string(in.Profile.Spec.Clients[i].GroupRef.Name)
+		if group := in.Clients[name]; group != nil {
+			refer("ClientGroup", name, ClientGroupDigest(&group.Spec))
 		}
 	}
 	return all

@@ -25,6 +25,7 @@ type samples struct {
 	profiles   map[string]*spatev1.TrafficProfile
 	runs       map[string]*spatev1.TrafficRun
 	templates  map[string]*spatev1.ASTFTemplate
+	clients    map[string]*spatev1.ClientGroup
 	data       map[spatev1.DataReference][]byte
 }
 
@@ -32,7 +33,7 @@ func readSamples(t *testing.T) samples {
 	t.Helper()
 	all := samples{
 		map[string]*spatev1.TrafficGenerator{}, map[string]*spatev1.StatelessStream{}, map[string]*spatev1.TrafficProfile{}, map[string]*spatev1.TrafficRun{},
-		map[string]*spatev1.ASTFTemplate{}, map[spatev1.DataReference][]byte{},
+		map[string]*spatev1.ASTFTemplate{}, map[string]*spatev1.ClientGroup{}, map[spatev1.DataReference][]byte{},
 	}
 	files, err := filepath.Glob("../../../config/samples/*.yaml")
 	if err != nil {
@@ -67,6 +68,8 @@ func readSamples(t *testing.T) samples {
 				keep(t, all.generators, file, document, func(o *spatev1.TrafficGenerator) string { return o.Name })
 			case "ASTFTemplate":
 				keep(t, all.templates, file, document, func(o *spatev1.ASTFTemplate) string { return o.Name })
+			case "ClientGroup":
+				keep(t, all.clients, file, document, func(o *spatev1.ClientGroup) string { return o.Name })
 			case "StatelessStream":
 				keep(t, all.streams, file, document, func(o *spatev1.StatelessStream) string { return o.Name })
 			case "TrafficProfile":
@@ -109,12 +112,12 @@ func TestSamplesBecomePlans(t *testing.T) {
 		t.Error("there is no sample of a template")
 	}
 	streams := map[string]int{ // in each plan
-		"smoke": 1, "imix": 1, "syn-flood": 1, "rfc2544-sizes": 7, "vxlan": 100, "qinq": 1, "control-protocols": 9, "routing": 1, "routing-b": 0, "ipv6": 2, "burst-chain": 2, "latency": 2,
+		"smoke": 1, "imix": 1, "syn-flood": 1, "rfc2544-sizes": 7, "vxlan": 100, "qinq": 1, "control-protocols": 9, "routing": 1, "routing-b": 0, "subscribers": 0, "ipv6": 2, "burst-chain": 2, "latency": 2,
 		"reflector": 1, "receive-only": 0, "replay": 1, "replay-chain": 2, "replay-directions": 2, "many-streams": 20000, "selected-streams": 3,
 		"astf-http": 0, "astf-dns": 0, "astf-smtp": 0, "astf-file": 0, "astf-emix": 0, "astf-gre": 0, "astf-gtpu": 0, "astf-mpls": 0, "astf-page": 0, "astf-vlans": 0, "astf-vxlan": 0, "worker-groups": 0,
 		"router-imix": 1, "router-latency": 1, "router-syn-flood": 1, "router-http-100k": 0, "scheduled": 0, "forwarding": 1, "benchmark": 1, "stages": 1, "opening": 0, "holding": 0, "requesting": 0,
 	}
-	templates := map[string]int{"astf-http": 1, "astf-dns": 1, "astf-smtp": 1, "astf-file": 1, "astf-emix": 8, "astf-gre": 1, "astf-gtpu": 1, "astf-mpls": 1, "astf-page": 3, "astf-vlans": 1, "astf-vxlan": 1, "router-http-100k": 1, "scheduled": 1, "worker-groups": 2, "opening": 1, "holding": 1, "requesting": 1}
+	templates := map[string]int{"subscribers": 1, "astf-http": 1, "astf-dns": 1, "astf-smtp": 1, "astf-file": 1, "astf-emix": 8, "astf-gre": 1, "astf-gtpu": 1, "astf-mpls": 1, "astf-page": 3, "astf-vlans": 1, "astf-vxlan": 1, "router-http-100k": 1, "scheduled": 1, "worker-groups": 2, "opening": 1, "holding": 1, "requesting": 1}
 	if len(all.profiles) != len(streams) {
 		t.Errorf("%d profiles among the samples, %d known here", len(all.profiles), len(streams))
 	}
@@ -175,7 +178,7 @@ func TestSamplesOfRunsExecuteTheirProfiles(t *testing.T) {
 }
 
 func (s *samples) resolve(profile *spatev1.TrafficProfile, run *spatev1.TrafficRun) (*Resolved, problem.Problems) {
-	in := Input{Profile: profile, Run: run, Streams: s.streams, Templates: s.templates, Data: s.data}
+	in := Input{Profile: profile, Run: run, Streams: s.streams, Templates: s.templates, Clients: s.clients, Data: s.data}
 	if ref := profile.Spec.GeneratorRef; ref != nil {
 		in.Generator = s.generators[string(ref.Name)]
 	}

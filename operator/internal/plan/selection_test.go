@@ -80,7 +80,7 @@ func TestASelectorStandsForItsStreamsInTheOrderOfTheirNames(t *testing.T) {
 		t.Errorf("selected %v", all)
 	}
 	// What an engine refuses is reported by the entry and the object.
-	refused := origin.Of(resolved.Plan(Identity{}), resolved.Entries).Refused("streams[4].program", "is odd").Problem(in.Profile)
+	refused := origin.Of(resolved.Plan(Identity{}), resolved.Entries, resolved.Clients).Refused("streams[4].program", "is odd").Problem(in.Profile)
 	if want := `spec.traffic[1].stream.selector: StatelessStream "b3": spec.fields: the engine would refuse it: is odd`; refused.Error() != want {
 		t.Errorf("got  %s\nwant %s", refused.Error(), want)
 	}

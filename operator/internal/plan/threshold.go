@@ -60,6 +60,9 @@ func subjectsOf(p *spatev1.TrafficProfile, streams map[string]*spatev1.Stateless
 	for _, r := range p.Spec.Receive {
 		subjects.Receivers = append(subjects.Receivers, string(r.Name))
 	}
+	for _, c := range p.Spec.Clients {
+		subjects.Clients = append(subjects.Clients, string(c.Name))
+	}
 	return subjects
 }
 

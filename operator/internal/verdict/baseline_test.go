@@ -75,7 +75,7 @@ func TestWhetherAnExpressionReadsABaseline(t *testing.T) {
 	if _, err := CompileTrial(`trial.lost <= baseline.lost`); err == nil || !strings.Contains(err.Error(), "undeclared reference to 'baseline'") {
 		t.Errorf("a requirement of a search reads a baseline: %v", err)
 	}
-	if _, err := Compile(`result.lost <= baseline.losses`); err == nil || !strings.Contains(err.Error(), "undefined field 'losses': baseline has duplicates, ") {
+	if _, err := Compile(`result.lost <= baseline.losses`); err == nil || !strings.Contains(err.Error(), "undefined field 'losses': baseline has clients, duplicates, ") {
 		t.Errorf("%v", err)
 	}
 }

@@ -32,9 +32,11 @@ var (
 		"flows.counters.*", "flows.connectTime", "flows.roundTrip", "flows.outage",
 		// Of templates only, not of groups of them.
 		"groups.*.client.outage", "groups.*.server.outage",
+		// Of several pods only the mean is known.
+		"clients.*.setupRate",
 	}
 	// For people to read, and references to the rest of a result.
-	reported = []string{"worstLatency", "details", "receivers.*.workers", "records.pods", "clockBound", "streams.*.latency.clockBound", "streams.*.latency.oneWayUnknown", "streams.*.latency.message", "streams.*.outage.at", "templates.*.client.outage.at", "templates.*.server.outage.at"}
+	reported = []string{"clients.*.setupRate.min", "clients.*.setupRate.mean", "clients.*.setupRate.max", "worstLatency", "details", "receivers.*.workers", "records.pods", "clockBound", "streams.*.latency.clockBound", "streams.*.latency.oneWayUnknown", "streams.*.latency.message", "streams.*.outage.at", "templates.*.client.outage.at", "templates.*.server.outage.at"}
 	// A Latency has them; times of flows have no jitter, and are of one pod's clock.
 	withoutJitter = []string{"jitter", "jitterMean", "jitterMax", "clockBound", "oneWayUnknown", "message"}
 )
@@ -49,6 +51,11 @@ func TestExpressionsAndStatusHaveTheSameNames(t *testing.T) {
 			for _, name := range withoutJitter {
 				onlyStatus = append(onlyStatus, "templates.*."+side+"."+time+"."+name)
 			}
+		}
+	}
+	for _, time := range []string{"setupTime", "offerTime", "ackTime"} {
+		for _, name := range withoutJitter {
+			onlyStatus = append(onlyStatus, "clients.*."+time+"."+name)
 		}
 	}
 	if got, want := missing(candidates, status), sorted(derived); !slices.Equal(got, want) {
@@ -81,7 +88,9 @@ func timesOf(path string) []string {
 		return nil
 	case strings.HasPrefix(path, "streams."):
 		return LatencyKeys
-	case strings.HasPrefix(path, "templates."):
+	case strings.HasSuffix(path, ".setupRate"):
+		return nil
+	case strings.HasPrefix(path, "templates."), strings.HasPrefix(path, "clients."):
 		return DelayKeys
 	case strings.HasPrefix(path, "flows."):
 		return nil

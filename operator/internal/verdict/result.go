@@ -58,6 +58,8 @@ type Result struct {
 	Templates map[string]map[string]Side `cel:"templates"`
 	// Flows by the statistics group that templates name.
 	Groups map[string]Group `cel:"groups"`
+	// Emulated clients, by entry, since the run was prepared.
+	Clients map[string]Clients `cel:"clients"`
 	// Records of connections, including the warm-up.
 	Records Records `cel:"records"`
 	// What sessions did that advertised routes of the run.

@@ -107,6 +107,8 @@ func (s *subject) compile(expression string) (*Threshold, error) {
 type Subjects struct {
 	Streams   map[string]Measures
 	Receivers []string
+	// Clients are the entries of emulated clients.
+	Clients []string
 	// Templates and their groups by name.
 	Templates, Groups map[string]Sides
 	// Sessions that advertise routes, as PORT/SESSION.
@@ -143,7 +145,7 @@ const (
 
 // empty is a result with these subjects, without numbers.
 func (s Subjects) empty() Result {
-	empty := Result{Streams: map[string]Stream{}, Receivers: map[string]Receiver{}, Templates: map[string]map[string]Side{}, Groups: map[string]Group{}}
+	empty := Result{Streams: map[string]Stream{}, Receivers: map[string]Receiver{}, Templates: map[string]map[string]Side{}, Groups: map[string]Group{}, Clients: map[string]Clients{}}
 	empty.Routing.Sessions = make(map[string]Session, len(s.Sessions))
 	for _, name := range s.Sessions {
 		empty.Routing.Sessions[name] = Session{}
@@ -161,6 +163,9 @@ func (s Subjects) empty() Result {
 	}
 	for _, r := range s.Receivers {
 		empty.Receivers[r] = Receiver{InterArrival: noTimes(MomentKeys), Jitter: noTimes(MomentKeys), Latency: noTimes(MomentKeys)}
+	}
+	for _, name := range s.Clients {
+		empty.Clients[name] = noClients()
 	}
 	for name, sides := range s.Templates {
 		empty.Templates[name] = map[string]Side{}
@@ -199,8 +204,8 @@ func (t *Threshold) Check(subjects Subjects) error {
 		return fmt.Errorf("%w: sessions are those that advertise a set of spec.routing, as PORT/SESSION: %s", err, list(subjects.Sessions))
 	}
 	if err != nil && strings.Contains(err.Error(), "no such key") {
-		return fmt.Errorf("%w: streams of the profile are %s; receivers are %s; templates are %s; groups are %s; a latency has %s, of groups and receivers %s; an outage of a stream or template has %s",
-			err, list(slices.Sorted(maps.Keys(subjects.Streams))), list(subjects.Receivers), withSides(subjects.Templates), withSides(subjects.Groups), list(LatencyKeys), list(MomentKeys), list(OutageKeys))
+		return fmt.Errorf("%w: streams of the profile are %s; receivers are %s; clients are %s; templates are %s; groups are %s; a latency has %s, of groups and receivers %s; an outage of a stream or template has %s",
+			err, list(slices.Sorted(maps.Keys(subjects.Streams))), list(subjects.Receivers), list(subjects.Clients), withSides(subjects.Templates), withSides(subjects.Groups), list(LatencyKeys), list(MomentKeys), list(OutageKeys))
 	}
 	if err != nil && strings.Contains(err.Error(), "no such overload") {
 		return fmt.Errorf("%w: times are durations, such as %s.streams[\"voice\"].latency.p99 < duration('100us'), and counts are integers", err, t.subject.variable)
@@ -394,6 +399,8 @@ func format(v ref.Val) string {
 		return fmt.Sprintf("%d groups", len(x))
 	case map[string]Receiver:
 		return fmt.Sprintf("%d receivers", len(x))
+	case map[string]Clients:
+		return fmt.Sprintf("%d groups of clients", len(x))
 	case map[string]Tag:
 		return fmt.Sprintf("%d tags", len(x))
 	case map[string]Session:

@@ -115,7 +115,7 @@ func TestTrialsAreEvaluatedByTheirOwnName(t *testing.T) {
 
 func TestCompileNamesWhatIsWrong(t *testing.T) {
 	for expression, want := range map[string]string{
-		`result.lots == 0`:                        "undefined field 'lots': result has duplicates, duration, flows, foreign, groups, late, lossRatio, lost,",
+		`result.lots == 0`:                        "undefined field 'lots': result has clients, duplicates, duration, flows, foreign, groups, late, lossRatio, lost,",
 		`result.templates["a"].client.fails == 0`: "undefined field 'fails': result.templates[\"a\"].client has aborted, attempted, ",
 		`result.groups["a"].client.fails == 0`:    "undefined field 'fails'",
 		`result.lost`:                             "must be true or false",

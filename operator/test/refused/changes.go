@@ -34,6 +34,11 @@ func ignoring(sources string, want ...string) Change {
 	return Change{"  traffic:\n", "  ignoredSources: " + sources + "\n  traffic:\n", want}
 }
 
+// emulating adds an entry of clients to the good profile.
+func emulating(entry string, want ...string) Change {
+	return Change{"  traffic:\n", "  clients: [{" + entry + "}]\n  traffic:\n", want}
+}
+
 // ipv6Addresses gives different ones, separated by commas.
 func ipv6Addresses(count int) string {
 	all := make([]string, count)
@@ -68,6 +73,14 @@ var Changes = map[string]map[string]Change{
 		"a number":       {"rate: 80%", "rate: 80", []string{"spec.traffic[0].stream.inline.transmit.continuous.rate", "must be of type string"}},
 		"two modes": {"{continuous: {rate: 80%}}", "{continuous: {rate: 80%}, burst: {packets: 5, rate: 1pps}}",
 			[]string{"spec.traffic[0].stream.inline.transmit", "exactly one of the fields in [continuous burst multiBurst replay]"}},
+		"clients":                     emulating("name: subs, groupRef: {name: g}, port: east, count: 10, rate: 5k/s, maxOutstanding: 3, ready: {least: 99.9%, timeout: 2m}, atEnd: Forget"),
+		"clients of no group":         emulating("name: subs, port: east, count: 10, rate: 5/s", "spec.clients[0].groupRef", "Required value"),
+		"clients nowhere":             emulating("name: subs, groupRef: {name: g}, port: north, count: 10, rate: 5/s", "spec.clients", "the port of each item must name a port of spec.generator.ports"),
+		"clients that never start":    emulating("name: subs, groupRef: {name: g}, port: east, count: 10, rate: 0/s", "spec.clients[0].rate", "must be greater than zero"),
+		"clients a packet":            emulating("name: subs, groupRef: {name: g}, port: east, count: 10, rate: 5pps", "spec.clients[0].rate", "must be clients a second such as 5000/s"),
+		"no clients":                  emulating("name: subs, groupRef: {name: g}, port: east, count: 0, rate: 5/s", "spec.clients[0].count", "greater than or equal to 1"),
+		"none need be bound":          emulating("name: subs, groupRef: {name: g}, port: east, count: 1, rate: 5/s, ready: {least: 0.00%}", "spec.clients[0].ready.least", "must be greater than zero"),
+		"more than all must be bound": emulating("name: subs, groupRef: {name: g}, port: east, count: 1, rate: 5/s, ready: {least: 101%}", "spec.clients[0].ready.least", "must be a share such as 99%"),
 		"sources to ignore":           ignoring(`{macs: ["02:00:00:00:00:99"], addresses: [192.0.2.1, 198.18.7.0/24, "2001:db8::1", "2001:db8::/32"]}`),
 		"nothing to ignore":           ignoring("{}", "spec.ignoredSources", "should have at least 1 properties"),
 		"half a MAC to ignore":        ignoring(`{macs: ["02:00:00"]}`, "spec.ignoredSources.macs[0]", "must be a MAC address such as"),
@@ -239,7 +252,7 @@ var Changes = map[string]map[string]Change{
 		"two sources of pcap": {"{volume: ", "{from: {configMapKeyRef: {name: a, key: b}}, volume: ", []string{"spec.transmit.replay.pcap", "exactly one of"}},
 	},
 	Answering: {
-		"nothing to do":      {"  reflect: [{port: east, swap: Addresses}]\n  receive: [{name: tap, port: east}]\n", "", []string{"spec", "set traffic, reflect or receive"}},
+		"nothing to do":      {"  reflect: [{port: east, swap: Addresses}]\n  receive: [{name: tap, port: east}]\n", "", []string{"spec", "set traffic, reflect, receive or clients"}},
 		"reflects elsewhere": {"{port: east, swap", "{port: west, swap", []string{"spec.reflect", "must name a port of spec.generator.ports"}},
 		"receives elsewhere": {"name: tap, port: east", "name: tap, port: west", []string{"spec.receive", "must name a port of spec.generator.ports"}},
 		"swaps nothing":      {"swap: Addresses", "swap: None", []string{"spec.reflect[0].swap"}},
@@ -366,14 +379,35 @@ var Changes = map[string]map[string]Change{
 		"an argument for DPDK":  {"{loopback: {}}", "{memif: {volume: captures, socket: \"a,zero-copy=yes\"}}", []string{"spec.ports[1].attachment.memif.socket", "must be a relative path"}},
 		"a driver of no device": {"{network: east, namespace: nets}", "{network: east, driver: Bifurcated}", []string{"spec.ports[0].attachment.kernel.driver", "unknown field"}},
 	},
+	Clients: {
+		"a group's MAC":      {"02:10:00", "03:10:00", []string{"spec.mac.first", "the first byte of a station's address is even"}},
+		"three tags":         {"[{first: 100, count: 100}]", "[{first: 1}, {first: 2}, {first: 3}]", []string{"spec.vlans", "at most 2 items"}},
+		"a VLAN of 4095":     {"first: 100, count: 100", "first: 4000, count: 96", []string{"spec.vlans[0].count", "the last identifier, first + count - 1, must be at most 4094"}},
+		"an unknown pattern": {"{n:08}", "{x}", []string{"spec.hostname", "{n} and {n:08} are known in braces"}},
+		"an open brace":      {"{n:08}", "{n", []string{"spec.hostname", "{n} and {n:08} are known in braces"}},
+		"no addresses":       {"  ipv4: {dhcp: {vendorClass: spate, leaseTime: 600s, probes: 1}}\n  ipv6: {dhcp: {prefix: 56}}\n", "", []string{"spec", "the clients have no addresses; set ipv4 or ipv6"}},
+		"two ways":           {"{dhcp: {vendorClass", "{static: {first: 10.0.0.1, prefixLength: 8}, dhcp: {vendorClass", []string{"spec.ipv4", "exactly one of the fields in [dhcp static]"}},
+		"four probes":        {"probes: 1", "probes: 4", []string{"spec.ipv4.dhcp.probes", "less than or equal to 3"}},
+		"link-local only":    {"{dhcp: {prefix: 56}}", "{dadTransmits: 0}", []string{"spec.ipv6", "the clients have link-local addresses only; set slaac: {} or dhcp"}},
+		"nothing requested":  {"{prefix: 56}", "{address: false}", []string{"spec.ipv6.dhcp", "requests neither an address nor a prefix"}},
+		"a prefix":           {"{prefix: 56}", "{address: false, prefix: 0}", nil},
+		"a prefix of 65":     {"prefix: 56", "prefix: 65", []string{"spec.ipv6.dhcp.prefix", "less than or equal to 64"}},
+		"spread too far":     {"spread: 1s", "spread: 4s", []string{"spec.retry.spread", "must be less than first"}},
+		"pings of nobody":    {"{dhcp: {vendorClass: spate, leaseTime: 600s, probes: 1}}", "{static: {first: 10.0.0.1, prefixLength: 8}}\n  verify: {pingGateway: true}", []string{"spec.verify.pingGateway", "set ipv4.static.gateway"}},
+	},
 	Template: {
+		"clients of a profile":  {"start: 16.0.0.1, end: 16.0.0.254, sourcePorts: {start: 2000, max: 3000}, startMAC: \"02:00:00:00:00:01\"", "from: {clients: subs, family: IPv6}, sourcePorts: {start: 2000, max: 3000}", nil},
+		"a range from clients":  {"start: 16.0.0.1, end", "start: 16.0.0.1, from: {clients: subs}, end", []string{"spec.pools.clients[0]", "exactly one of the fields in [start from]"}},
+		"MACs of clients":       {"start: 16.0.0.1, end: 16.0.0.254, sourcePorts", "from: {clients: subs}, sourcePorts", []string{"spec.pools.clients[0].from", "only name, order, seed, weight and sourcePorts go with it"}},
+		"servers from clients":  {"start: 48.0.0.1, end: 48.0.0.254", "from: {clients: subs}", []string{"spec.pools.servers", "go with clients"}},
+		"a pool without start":  {"start: 16.0.0.1, end", "end", []string{"spec.pools.clients[0]", "exactly one of the fields in [start from]"}},
 		"two actions":           {"- connect: {}", "- connect: {}\n        reset: {}", []string{"spec.source.programs.client[0]", "exactly one of"}},
 		"the longest programs":  {"      server:\n", strings.Repeat(waiting, spatev1.MaxCommands-7) + "      server:\n" + strings.Repeat(waiting, spatev1.MaxCommands-4), nil},
 		"a longer program":      {"      server:\n", strings.Repeat(waiting, spatev1.MaxCommands-6) + "      server:\n", []string{"spec.source.programs.client: Too many: 4097: must have at most 4096 items"}},
 		"pcap and programs":     {"source:\n", "source:\n    pcap: {from: {configMapKeyRef: {name: captures, key: http}}}\n", []string{"spec.source", "exactly one of the fields in [programs pcap http dns payload]"}},
 		"a preset and programs": {"source:\n", "source:\n    http: {}\n", []string{"spec.source", "exactly one of the fields in [programs pcap http dns payload]"}},
 		"rate in packets":       {"connectionRate: 100cps", "connectionRate: 100pps", []string{"spec.connectionRate", "must be connections a second"}},
-		"two ends":              {"end: 16.0.0.254", "end: 16.0.0.254, count: 5", []string{"spec.pools.clients[0]", "exactly one of the fields in [end count]"}},
+		"two ends":              {"end: 16.0.0.254", "end: 16.0.0.254, count: 5", []string{"spec.pools.clients[0]", "exactly one of the fields in [end count from]"}},
 		"a count":               {"end: 16.0.0.254", "count: 254", nil},
 		"mixed families":        {"end: 16.0.0.254", `end: "::1"`, []string{"spec.pools.clients[0]", "start and end must be of the same family"}},
 		"two endings":           {"{httpMessage: {}}", "{httpMessage: {}, pattern: x}", []string{"spec.source.programs.client[5].receiveUntil", "exactly one of the fields in [pattern patternHex httpMessage]"}},

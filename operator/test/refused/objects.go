@@ -299,6 +299,20 @@ spec:
   match: [{text: GET}, {offset: 4, hex: 2f}]
 `
 
+// Clients is a good group of clients.
+const Clients = `
+apiVersion: spate.dev/v1alpha1
+kind: ClientGroup
+metadata: {name: subscribers}
+spec:
+  mac: {first: "02:10:00:00:00:00"}
+  vlans: [{first: 100, count: 100}]
+  hostname: "sub-{n:08}"
+  ipv4: {dhcp: {vendorClass: spate, leaseTime: 600s, probes: 1}}
+  ipv6: {dhcp: {prefix: 56}}
+  retry: {first: 4s, spread: 1s}
+`
+
 // Run is a good run.
 const Run = `
 apiVersion: spate.dev/v1alpha1

@@ -11,12 +11,14 @@ import (
 // AddressPoolApplyConfiguration represents a declarative configuration of the AddressPool type for use
 // with apply.
 //
-// AddressPool is a range of IPv4 or IPv6 addresses that hosts can have. Clients' and servers' of a template do not overlap.
+// AddressPool is a range of IPv4 or IPv6 addresses that hosts can have, or those of emulated clients. Clients' and servers' of a template do not overlap.
 type AddressPoolApplyConfiguration struct {
 	// name of the pool.
 	Name *apiv1alpha1.EntryName `json:"name,omitempty"`
 	// start is the first address.
 	Start *apiv1alpha1.IPAddress `json:"start,omitempty"`
+	// from takes the addresses of emulated clients of the profile (`clients`), as long as these have them, instead of a range.
+	From *PoolOfClientsApplyConfiguration `json:"from,omitempty"`
 	// end is the last address.
 	End *apiv1alpha1.IPAddress `json:"end,omitempty"`
 	// count of addresses, instead of end.
@@ -72,6 +74,14 @@ func (b *AddressPoolApplyConfiguration) WithName(value apiv1alpha1.EntryName) *A
 // If called multiple times, the Start field is set to the value of the last call.
 func (b *AddressPoolApplyConfiguration) WithStart(value apiv1alpha1.IPAddress) *AddressPoolApplyConfiguration {
 	b.Start = &value
+	return b
+}
+
+// WithFrom sets the From field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the From field is set to the value of the last call.
+func (b *AddressPoolApplyConfiguration) WithFrom(value *PoolOfClientsApplyConfiguration) *AddressPoolApplyConfiguration {
+	b.From = value
 	return b
 }
 

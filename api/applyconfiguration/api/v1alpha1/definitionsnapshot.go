@@ -11,7 +11,7 @@ import (
 // DefinitionSnapshotApplyConfiguration represents a declarative configuration of the DefinitionSnapshot type for use
 // with apply.
 //
-// DefinitionSnapshot is a stream or template as it was.
+// DefinitionSnapshot is a stream, template or client group as it was.
 type DefinitionSnapshotApplyConfiguration struct {
 	// kind of the object.
 	Kind *string `json:"kind,omitempty"`

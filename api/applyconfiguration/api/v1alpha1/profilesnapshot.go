@@ -20,7 +20,7 @@ type ProfileSnapshotApplyConfiguration struct {
 	UID *types.UID `json:"uid,omitempty"`
 	// generation of its spec that was resolved.
 	Generation *int64 `json:"generation,omitempty"`
-	// definitions are the streams and templates that were resolved, to detect later changes.
+	// definitions are the streams, templates and client groups that were resolved, to detect later changes.
 	Definitions []DefinitionSnapshotApplyConfiguration `json:"definitions,omitempty"`
 	// selections are the streams that entries select, to detect later changes.
 	Selections []SelectionSnapshotApplyConfiguration `json:"selections,omitempty"`

@@ -29,6 +29,8 @@ type ResolvedRunApplyConfiguration struct {
 	RateFactor *string `json:"rateFactor,omitempty"`
 	// entries as they were resolved, to detect later changes.
 	Entries []EntrySnapshotApplyConfiguration `json:"entries,omitempty"`
+	// clients are the groups of emulated clients as they were resolved.
+	Clients []ClientsSnapshotApplyConfiguration `json:"clients,omitempty"`
 	// marks the run's packets carry in their headers; no other run that is active has them.
 	Marks *RunMarksApplyConfiguration `json:"marks,omitempty"`
 	// timing of the phases.
@@ -116,6 +118,19 @@ func (b *ResolvedRunApplyConfiguration) WithEntries(values ...*EntrySnapshotAppl
 			panic("nil value passed to WithEntries")
 		}
 		b.Entries = append(b.Entries, *values[i])
+	}
+	return b
+}
+
+// WithClients adds the given value to the Clients field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Clients field.
+func (b *ResolvedRunApplyConfiguration) WithClients(values ...*ClientsSnapshotApplyConfiguration) *ResolvedRunApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithClients")
+		}
+		b.Clients = append(b.Clients, *values[i])
 	}
 	return b
 }

@@ -41,6 +41,8 @@ type RunResultApplyConfiguration struct {
 	Templates map[string]TemplateResultApplyConfiguration `json:"templates,omitempty"`
 	// groups of templates, by the `statisticsGroup` that templates name. Streams have none.
 	Groups map[string]GroupResultApplyConfiguration `json:"groups,omitempty"`
+	// clients of the run, by the names of the profile's clients entries.
+	Clients map[string]ClientsResultApplyConfiguration `json:"clients,omitempty"`
 	// records of connections, where the profile requests them.
 	Records *RecordsResultApplyConfiguration `json:"records,omitempty"`
 	// routing is what the sessions that advertised the run's routes did. Absent without routes.
@@ -274,6 +276,20 @@ func (b *RunResultApplyConfiguration) WithGroups(entries map[string]GroupResultA
 	}
 	for k, v := range entries {
 		b.Groups[k] = v
+	}
+	return b
+}
+
+// WithClients puts the entries into the Clients field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the Clients field,
+// overwriting an existing map entries in Clients field with the same key.
+func (b *RunResultApplyConfiguration) WithClients(entries map[string]ClientsResultApplyConfiguration) *RunResultApplyConfiguration {
+	if b.Clients == nil && len(entries) > 0 {
+		b.Clients = make(map[string]ClientsResultApplyConfiguration, len(entries))
+	}
+	for k, v := range entries {
+		b.Clients[k] = v
 	}
 	return b
 }

@@ -58,7 +58,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficprofiles/status,verbs=patch
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficprofiles/finalizers,verbs=update
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficgenerators,verbs=create
-// +kubebuilder:rbac:groups=spate.dev,resources=statelessstreams;astftemplates,verbs=list;watch
+// +kubebuilder:rbac:groups=spate.dev,resources=statelessstreams;astftemplates;clientgroups,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
 // SetupWithManager registers the reconciler and its watches.
@@ -73,6 +73,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&spatev1.TrafficGenerator{}, handler.EnqueueRequestsFromMapFunc(r.ofGenerator), builder.WithPredicates(runs.Capable())).
 		Watches(&spatev1.StatelessStream{}, handler.EnqueueRequestsFromMapFunc(r.ofStream), builder.WithPredicates(runs.Relabeled())).
 		Watches(&spatev1.ASTFTemplate{}, handler.EnqueueRequestsFromMapFunc(r.using(byTemplate)), builder.WithPredicates(runs.SpecChanged())).
+		Watches(&spatev1.ClientGroup{}, handler.EnqueueRequestsFromMapFunc(r.using(byClients)), builder.WithPredicates(runs.SpecChanged())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: admission.Workers}).
 		Complete(r)
 }
@@ -82,6 +83,7 @@ const (
 	byGenerator = "generator"
 	byStream    = "stream"
 	byTemplate  = "template"
+	byClients   = "clients"
 	// bySelection has the profiles with selectors.
 	bySelection = "selection"
 )
@@ -103,6 +105,12 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 		bySelection: func(p *spatev1.TrafficProfile) (keys []string) {
 			if plan.Selecting(p) {
 				keys = append(keys, p.Namespace+"/"+anyStream)
+			}
+			return keys
+		},
+		byClients: func(p *spatev1.TrafficProfile) (keys []string) {
+			for i := range p.Spec.Clients {
+				keys = append(keys, p.Namespace+"/"+string(p.Spec.Clients[i].GroupRef.Name))
 			}
 			return keys
 		},

@@ -245,6 +245,11 @@ func (s *scope) digestOf(ctx context.Context, ref spatev1.DefinitionSnapshot) (d
 		found, err = s.get(ctx, ref.Name, template)
 		return plan.TemplateDigest(&template.Spec), found, err
 	}
+	if ref.Kind == "ClientGroup" {
+		group := &spatev1.ClientGroup{}
+		found, err = s.get(ctx, ref.Name, group)
+		return plan.ClientGroupDigest(&group.Spec), found, err
+	}
 	stream := &spatev1.StatelessStream{}
 	found, err = s.get(ctx, ref.Name, stream)
 	return plan.StreamDigest(&stream.Spec), found, err

@@ -385,6 +385,7 @@ func forThresholds(r spatev1.RunResult) verdict.Result {
 		}
 		out.Groups[name] = sides
 	}
+	out.Clients = clientsForThresholds(r.Clients)
 	for name, x := range r.Receivers {
 		out.Receivers[name] = verdict.Receiver{
 			Packets: x.Packets, Bytes: x.Bytes, Pps: float64(x.Packets) / seconds, Bps: float64(x.Bytes) * 8 / seconds,

@@ -191,6 +191,7 @@ func resultBy(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *s
 	result.Flows = flowsOf(result.Templates)
 	result.WorstLatency = worstLatency(delaysOf(&result))
 	result.Receivers = receivers(stats, run)
+	result.Clients = clientResults(stats)
 	result.Records = withLostPods(recordsOf(stats, run), run)
 	return result
 }

@@ -56,6 +56,8 @@ type engineState struct {
 	// sessions are those of each port that is a router, by its name; routing is how all of them are.
 	sessions map[string][]*enginev1.RoutingSession
 	routing  *enginev1.RoutingInfo
+	// clients are the run's groups of emulated clients.
+	clients []*enginev1.ClientGroupStats
 	// others are the runs that it has instead.
 	others []*enginev1.RunInfo
 }
@@ -76,6 +78,7 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return s.refused(ctx, []error{err})
 	}
+	s.facts = facts
 	holds, began := make([]engineState, len(s.pods)), time.Now()
 	errs := s.each(ctx, func(i int, pod *corev1.Pod, c *engine.Client) (err error) {
 		holds[i], err = s.inspect(ctx, pod, c)
@@ -131,6 +134,9 @@ func (s *scope) inspect(ctx context.Context, pod *corev1.Pod, c *engine.Client) 
 	if !engine.Compatible(info) {
 		return engineState{}, &refusal{spatev1.ReasonPrepareFailed, fmt.Sprintf("pod %s: engine %s has contract version 1.%d, the operator 1.%d; use an engine image of the operator's release (spec.image of the generator)", pod.Name, info.Version, info.ContractMinor, engine.ContractMinor)}
 	}
+	if err := s.emulates(pod, info); err != nil {
+		return engineState{}, err
+	}
 	clock, err := clockOf(ctx, pod, c, info)
 	if err != nil {
 		return engineState{}, err
@@ -141,7 +147,7 @@ func (s *scope) inspect(ctx context.Context, pod *corev1.Pod, c *engine.Client) 
 			if err != nil {
 				return engineState{}, fmt.Errorf("pod %s: %w", pod.Name, err)
 			}
-			state := engineState{info: stats.Run, ports: stats.Ports, clock: clock, sessions: map[string][]*enginev1.RoutingSession{}, routing: info.Routing}
+			state := engineState{info: stats.Run, ports: stats.Ports, clock: clock, sessions: map[string][]*enginev1.RoutingSession{}, routing: info.Routing, clients: stats.Clients}
 			for _, port := range info.Ports {
 				state.sessions[port.Name] = port.Sessions
 			}
@@ -176,7 +182,7 @@ func (s *scope) distribute(ctx context.Context, holds []engineState, facts *stor
 		if holds[i].info != nil {
 			return nil
 		}
-		return s.prepare(ctx, i, pod, c, holds[i].others, planData{encoded, secrets, facts.Records})
+		return s.prepare(ctx, i, pod, c, holds[i].others, planData{encoded, secrets, facts.Records, len(facts.Clients) > 0})
 	})
 	if errors.Join(errs...) != nil {
 		return s.refused(ctx, errs)
@@ -191,6 +197,8 @@ type planData struct {
 	secrets []byte
 	// records is the folder for connection records; empty if there are none.
 	records string
+	// clients is true if the plan has emulated clients.
+	clients bool
 }
 
 // prepare sends one engine its share of the plan.
@@ -199,7 +207,7 @@ func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engi
 	if err != nil {
 		return err
 	}
-	if err := makeRoom(ctx, c, others); err != nil {
+	if err := makeRoom(ctx, c, others, all.clients); err != nil {
 		return fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
 	if err := s.limit(ctx, c); engine.Unimplemented(err) {
@@ -240,8 +248,9 @@ func (s *scope) free(ctx context.Context, pod *corev1.Pod, others []*enginev1.Ru
 // maxHeldRuns is how many runs may stay on an engine, whose own limit is 64. Ended runs are kept only for their counters.
 const maxHeldRuns = 48
 
-// makeRoom removes the oldest ended runs from an engine that has many.
-func makeRoom(ctx context.Context, c *engine.Client, others []*enginev1.RunInfo) error {
+// makeRoom removes the oldest ended runs from an engine that has many; all of them for a run with clients, whose MACs those of an ended run may
+// still have.
+func makeRoom(ctx context.Context, c *engine.Client, others []*enginev1.RunInfo, clients bool) error {
 	var over []*enginev1.RunInfo
 	for _, known := range others {
 		if runs.Ended(known.State) {
@@ -249,7 +258,11 @@ func makeRoom(ctx context.Context, c *engine.Client, others []*enginev1.RunInfo)
 		}
 	}
 	slices.SortFunc(over, func(a, b *enginev1.RunInfo) int { return cmp.Compare(a.StartedAtNs, b.StartedAtNs) })
-	for _, old := range over[:min(max(len(others)-maxHeldRuns+1, 0), len(over))] {
+	remove := min(max(len(others)-maxHeldRuns+1, 0), len(over))
+	if clients {
+		remove = len(over)
+	}
+	for _, old := range over[:remove] {
 		if err := c.Remove(ctx, old.RunId); err != nil {
 			return err
 		}
@@ -285,7 +298,7 @@ func (s *scope) origin(encoded []byte) origin.Origin {
 	if err != nil {
 		p = nil
 	}
-	return origin.Of(p, s.run.Status.Resolved.Entries)
+	return origin.Of(p, s.run.Status.Resolved.Entries, s.run.Status.Resolved.Clients)
 }
 
 // remedy is what a user does about a run that could not be prepared. The profile is seldom at fault, so editing it starts no other run.

@@ -81,6 +81,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&spatev1.TrafficRun{}, handler.EnqueueRequestsFromMapFunc(r.freed), builder.WithPredicates(runs.Steps())).
 		Watches(&spatev1.StatelessStream{}, handler.EnqueueRequestsFromMapFunc(r.unresolved), builder.WithPredicates(runs.Relabeled())).
 		Watches(&spatev1.ASTFTemplate{}, handler.EnqueueRequestsFromMapFunc(r.unresolved), builder.WithPredicates(runs.SpecChanged())).
+		Watches(&spatev1.ClientGroup{}, handler.EnqueueRequestsFromMapFunc(r.unresolved), builder.WithPredicates(runs.SpecChanged())).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofPod), builder.WithPredicates(runs.Ends())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)

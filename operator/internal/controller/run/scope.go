@@ -17,6 +17,7 @@ import (
 	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/podspec"
 	"spate.dev/operator/internal/runs"
+	"spate.dev/operator/internal/runs/storage"
 )
 
 // scope is a run with the objects it depends on, as the cache has them.
@@ -32,6 +33,8 @@ type scope struct {
 	lost       []loss                    // of those, the ones that are not in the run's status yet
 	comparedTo *spatev1.TrafficRun       // that a run is compared with which is not admitted yet; nil if it is with none
 	compared   compared                  // the result that an admitted run is compared with, once it was read
+
+	facts *storage.Facts // of the plan of a run that is being prepared; nil until they are read
 
 	waiting     waiting // why the run has not been admitted; empty if it has
 	end         ending  // why the run must end early; empty if it need not

@@ -2,7 +2,7 @@
 
 package run
 
-// This file answers: are the sessions of the run's ports up and its routes sent, and how long does the run wait for them?
+// This file answers: are the sessions of the run's ports up, its routes sent and its clients bound, and how long does the run wait for them?
 
 import (
 	"cmp"
@@ -27,28 +27,25 @@ const (
 	defaultSetup = time.Minute
 )
 
-// setUp waits for the sessions of the run's ports, and for its routes to be sent; true if nothing is awaited.
+// setUp waits for the sessions of the run's ports, for its routes to be sent, and for its clients; true if nothing is awaited.
 func (s *scope) setUp(ctx context.Context, holds []engineState) (ready bool, again time.Duration) {
-	awaited, sent := s.sessionsDown(holds), true
-	for i, h := range holds {
-		routes := h.info.GetRoutes()
-		awaited, sent = append(awaited, routesUnsent(s.podName(i), routes)...), sent && (routes == nil || routes.Ready)
-	}
-	switch {
-	case len(awaited) == 0 && !sent: // a session fell after its state was read
-		awaited = []string{"routes are not sent"}
-	case len(awaited) == 0:
+	awaited, absent := s.routingAwaited(holds), s.clientsAwaited(holds)
+	if len(awaited)+len(absent) == 0 {
 		return true, 0
 	}
 	if s.run.Status.SetupTime == nil {
 		now := metav1.Now()
 		s.run.Status.SetupTime, s.run.Status.Phase = &now, spatev1.RunSettingUp
 	}
+	waited := time.Since(s.run.Status.SetupTime.Time)
+	if len(awaited) == 0 {
+		return false, s.awaitClients(ctx, absent, waited)
+	}
 	message := strings.Join(awaited[:min(len(awaited), maxSessions)], "; ")
 	if more := len(awaited) - maxSessions; more > 0 {
 		message += fmt.Sprintf("; and %d more", more)
 	}
-	if limit := s.setupTimeout(); time.Since(s.run.Status.SetupTime.Time) > limit {
+	if limit := s.setupTimeout(); waited > limit {
 		s.stop(ctx, "the sessions of the run's ports are not up, or its routes not sent")
 		s.invalid(spatev1.ReasonSetupTimedOut, fmt.Sprintf("not set up within %s: %s%s", limit, message, s.remedy()), "")
 		return false, 0
@@ -62,15 +59,28 @@ func (s *scope) setupTimeout() time.Duration {
 	return cmp.Or(parsed(s.run.Status.Resolved.Timing.Setup), defaultSetup)
 }
 
-// prepareDeadline is when all engines must have been reached and prepared; waiting for sessions comes on top.
+// prepareDeadline is when all engines must have been reached and prepared; waiting for sessions and clients comes on top.
 func (s *scope) prepareDeadline() (at time.Time, known bool) {
 	switch {
 	case s.run.Status.SetupTime != nil:
-		return s.run.Status.SetupTime.Add(s.setupTimeout() + prepareLimit), true
+		return s.run.Status.SetupTime.Add(max(s.setupTimeout(), s.clientsLimit()) + prepareLimit), true
 	case s.run.Status.PrepareTime != nil:
 		return s.run.Status.PrepareTime.Add(prepareLimit), true
 	}
 	return time.Time{}, false
+}
+
+// routingAwaited describes the sessions that are not up, and those whose routes are not sent.
+func (s *scope) routingAwaited(holds []engineState) (awaited []string) {
+	awaited, sent := s.sessionsDown(holds), true
+	for i, h := range holds {
+		routes := h.info.GetRoutes()
+		awaited, sent = append(awaited, routesUnsent(s.podName(i), routes)...), sent && (routes == nil || routes.Ready)
+	}
+	if len(awaited) == 0 && !sent { // a session fell after its state was read
+		return []string{"routes are not sent"}
+	}
+	return awaited
 }
 
 // sessionsDown describes the sessions of the run's ports that are not up, and those that an engine does not have.

@@ -37,6 +37,9 @@ func (s *scope) settled(ctx context.Context) (again time.Duration, err error) {
 	if due && left <= 0 {
 		return 0, client.IgnoreNotFound(s.r.Client.Delete(ctx, s.run))
 	}
+	if again, err := s.leave(ctx); err != nil || again > 0 {
+		return again, err
+	}
 	return left, nil
 }
 

@@ -130,7 +130,7 @@ func (r *Reconciler) check(ctx context.Context, t *spatev1.ASTFTemplate) (proble
 	if err != nil {
 		return nil, "", err
 	}
-	from := origin.Of(made, nil)
+	from := origin.Of(made, nil, nil)
 	for _, violation := range checked.Refused {
 		problems = append(problems, from.Refused(violation.Field, violation.Description).OfTemplate())
 	}

@@ -496,6 +496,137 @@ func (x *WatchStatsResponse) GetOmitted() uint32 {
 	return 0
 }
 
+type ListClientsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the TrafficStatsReader.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// One of status.pods.
+	Pod string `protobuf:"bytes,3,opt,name=pod,proto3" json:"pod,omitempty"`
+	// As in the request of an engine.
+	Clients       string   `protobuf:"bytes,4,opt,name=clients,proto3" json:"clients,omitempty"`
+	States        []string `protobuf:"bytes,5,rep,name=states,proto3" json:"states,omitempty"`
+	Limit         uint32   `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListClientsRequest) Reset() {
+	*x = ListClientsRequest{}
+	mi := &file_spate_live_v1_live_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListClientsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListClientsRequest) ProtoMessage() {}
+
+func (x *ListClientsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_live_v1_live_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListClientsRequest.ProtoReflect.Descriptor instead.
+func (*ListClientsRequest) Descriptor() ([]byte, []int) {
+	return file_spate_live_v1_live_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListClientsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListClientsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ListClientsRequest) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
+func (x *ListClientsRequest) GetClients() string {
+	if x != nil {
+		return x.Clients
+	}
+	return ""
+}
+
+func (x *ListClientsRequest) GetStates() []string {
+	if x != nil {
+		return x.States
+	}
+	return nil
+}
+
+func (x *ListClientsRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ListClientsResponse struct {
+	state         protoimpl.MessageState        `protogen:"open.v1"`
+	Engine        *enginev1.ListClientsResponse `protobuf:"bytes,1,opt,name=engine,proto3" json:"engine,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListClientsResponse) Reset() {
+	*x = ListClientsResponse{}
+	mi := &file_spate_live_v1_live_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListClientsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListClientsResponse) ProtoMessage() {}
+
+func (x *ListClientsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_live_v1_live_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListClientsResponse.ProtoReflect.Descriptor instead.
+func (*ListClientsResponse) Descriptor() ([]byte, []int) {
+	return file_spate_live_v1_live_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListClientsResponse) GetEngine() *enginev1.ListClientsResponse {
+	if x != nil {
+		return x.Engine
+	}
+	return nil
+}
+
 var File_spate_live_v1_live_proto protoreflect.FileDescriptor
 
 const file_spate_live_v1_live_proto_rawDesc = "" +
@@ -530,13 +661,23 @@ const file_spate_live_v1_live_proto_rawDesc = "" +
 	"\x12WatchStatsResponse\x12;\n" +
 	"\x06engine\x18\x01 \x01(\v2#.spate.engine.v1.WatchStatsResponseR\x06engine\x12/\n" +
 	"\x05ports\x18\x02 \x03(\v2\x19.spate.engine.v1.PortInfoR\x05ports\x12\x18\n" +
-	"\aomitted\x18\x03 \x01(\rR\aomitted2\xc5\x02\n" +
+	"\aomitted\x18\x03 \x01(\rR\aomitted\"\xa0\x01\n" +
+	"\x12ListClientsRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
+	"\x03pod\x18\x03 \x01(\tR\x03pod\x12\x18\n" +
+	"\aclients\x18\x04 \x01(\tR\aclients\x12\x16\n" +
+	"\x06states\x18\x05 \x03(\tR\x06states\x12\x14\n" +
+	"\x05limit\x18\x06 \x01(\rR\x05limit\"S\n" +
+	"\x13ListClientsResponse\x12<\n" +
+	"\x06engine\x18\x01 \x01(\v2$.spate.engine.v1.ListClientsResponseR\x06engine2\x9d\x03\n" +
 	"\x04Live\x12J\n" +
 	"\aCapture\x12\x1d.spate.live.v1.CaptureRequest\x1a\x1e.spate.live.v1.CaptureResponse0\x01\x12A\n" +
 	"\x04Ping\x12\x1a.spate.live.v1.PingRequest\x1a\x1b.spate.live.v1.PingResponse0\x01\x12Y\n" +
 	"\fWatchRecords\x12\".spate.live.v1.WatchRecordsRequest\x1a#.spate.live.v1.WatchRecordsResponse0\x01\x12S\n" +
 	"\n" +
-	"WatchStats\x12 .spate.live.v1.WatchStatsRequest\x1a!.spate.live.v1.WatchStatsResponse0\x01B0Z.spate.dev/operator/internal/live/livev1;livev1b\x06proto3"
+	"WatchStats\x12 .spate.live.v1.WatchStatsRequest\x1a!.spate.live.v1.WatchStatsResponse0\x01\x12V\n" +
+	"\vListClients\x12!.spate.live.v1.ListClientsRequest\x1a\".spate.live.v1.ListClientsResponse0\x01B0Z.spate.dev/operator/internal/live/livev1;livev1b\x06proto3"
 
 var (
 	file_spate_live_v1_live_proto_rawDescOnce sync.Once
@@ -550,7 +691,7 @@ func file_spate_live_v1_live_proto_rawDescGZIP() []byte {
 	return file_spate_live_v1_live_proto_rawDescData
 }
 
-var file_spate_live_v1_live_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_spate_live_v1_live_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_spate_live_v1_live_proto_goTypes = []any{
 	(*CaptureRequest)(nil),                // 0: spate.live.v1.CaptureRequest
 	(*CaptureResponse)(nil),               // 1: spate.live.v1.CaptureResponse
@@ -560,31 +701,37 @@ var file_spate_live_v1_live_proto_goTypes = []any{
 	(*WatchRecordsResponse)(nil),          // 5: spate.live.v1.WatchRecordsResponse
 	(*WatchStatsRequest)(nil),             // 6: spate.live.v1.WatchStatsRequest
 	(*WatchStatsResponse)(nil),            // 7: spate.live.v1.WatchStatsResponse
-	(*enginev1.CaptureResponse)(nil),      // 8: spate.engine.v1.CaptureResponse
-	(*enginev1.PingResponse)(nil),         // 9: spate.engine.v1.PingResponse
-	(*enginev1.WatchRecordsResponse)(nil), // 10: spate.engine.v1.WatchRecordsResponse
-	(*enginev1.WatchStatsResponse)(nil),   // 11: spate.engine.v1.WatchStatsResponse
-	(*enginev1.PortInfo)(nil),             // 12: spate.engine.v1.PortInfo
+	(*ListClientsRequest)(nil),            // 8: spate.live.v1.ListClientsRequest
+	(*ListClientsResponse)(nil),           // 9: spate.live.v1.ListClientsResponse
+	(*enginev1.CaptureResponse)(nil),      // 10: spate.engine.v1.CaptureResponse
+	(*enginev1.PingResponse)(nil),         // 11: spate.engine.v1.PingResponse
+	(*enginev1.WatchRecordsResponse)(nil), // 12: spate.engine.v1.WatchRecordsResponse
+	(*enginev1.WatchStatsResponse)(nil),   // 13: spate.engine.v1.WatchStatsResponse
+	(*enginev1.PortInfo)(nil),             // 14: spate.engine.v1.PortInfo
+	(*enginev1.ListClientsResponse)(nil),  // 15: spate.engine.v1.ListClientsResponse
 }
 var file_spate_live_v1_live_proto_depIdxs = []int32{
-	8,  // 0: spate.live.v1.CaptureResponse.engine:type_name -> spate.engine.v1.CaptureResponse
-	9,  // 1: spate.live.v1.PingResponse.engine:type_name -> spate.engine.v1.PingResponse
-	10, // 2: spate.live.v1.WatchRecordsResponse.engine:type_name -> spate.engine.v1.WatchRecordsResponse
-	11, // 3: spate.live.v1.WatchStatsResponse.engine:type_name -> spate.engine.v1.WatchStatsResponse
-	12, // 4: spate.live.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortInfo
-	0,  // 5: spate.live.v1.Live.Capture:input_type -> spate.live.v1.CaptureRequest
-	2,  // 6: spate.live.v1.Live.Ping:input_type -> spate.live.v1.PingRequest
-	4,  // 7: spate.live.v1.Live.WatchRecords:input_type -> spate.live.v1.WatchRecordsRequest
-	6,  // 8: spate.live.v1.Live.WatchStats:input_type -> spate.live.v1.WatchStatsRequest
-	1,  // 9: spate.live.v1.Live.Capture:output_type -> spate.live.v1.CaptureResponse
-	3,  // 10: spate.live.v1.Live.Ping:output_type -> spate.live.v1.PingResponse
-	5,  // 11: spate.live.v1.Live.WatchRecords:output_type -> spate.live.v1.WatchRecordsResponse
-	7,  // 12: spate.live.v1.Live.WatchStats:output_type -> spate.live.v1.WatchStatsResponse
-	9,  // [9:13] is the sub-list for method output_type
-	5,  // [5:9] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	10, // 0: spate.live.v1.CaptureResponse.engine:type_name -> spate.engine.v1.CaptureResponse
+	11, // 1: spate.live.v1.PingResponse.engine:type_name -> spate.engine.v1.PingResponse
+	12, // 2: spate.live.v1.WatchRecordsResponse.engine:type_name -> spate.engine.v1.WatchRecordsResponse
+	13, // 3: spate.live.v1.WatchStatsResponse.engine:type_name -> spate.engine.v1.WatchStatsResponse
+	14, // 4: spate.live.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortInfo
+	15, // 5: spate.live.v1.ListClientsResponse.engine:type_name -> spate.engine.v1.ListClientsResponse
+	0,  // 6: spate.live.v1.Live.Capture:input_type -> spate.live.v1.CaptureRequest
+	2,  // 7: spate.live.v1.Live.Ping:input_type -> spate.live.v1.PingRequest
+	4,  // 8: spate.live.v1.Live.WatchRecords:input_type -> spate.live.v1.WatchRecordsRequest
+	6,  // 9: spate.live.v1.Live.WatchStats:input_type -> spate.live.v1.WatchStatsRequest
+	8,  // 10: spate.live.v1.Live.ListClients:input_type -> spate.live.v1.ListClientsRequest
+	1,  // 11: spate.live.v1.Live.Capture:output_type -> spate.live.v1.CaptureResponse
+	3,  // 12: spate.live.v1.Live.Ping:output_type -> spate.live.v1.PingResponse
+	5,  // 13: spate.live.v1.Live.WatchRecords:output_type -> spate.live.v1.WatchRecordsResponse
+	7,  // 14: spate.live.v1.Live.WatchStats:output_type -> spate.live.v1.WatchStatsResponse
+	9,  // 15: spate.live.v1.Live.ListClients:output_type -> spate.live.v1.ListClientsResponse
+	11, // [11:16] is the sub-list for method output_type
+	6,  // [6:11] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_spate_live_v1_live_proto_init() }
@@ -598,7 +745,7 @@ func file_spate_live_v1_live_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_live_v1_live_proto_rawDesc), len(file_spate_live_v1_live_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

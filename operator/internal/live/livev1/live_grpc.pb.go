@@ -27,6 +27,7 @@ const (
 	Live_Ping_FullMethodName         = "/spate.live.v1.Live/Ping"
 	Live_WatchRecords_FullMethodName = "/spate.live.v1.Live/WatchRecords"
 	Live_WatchStats_FullMethodName   = "/spate.live.v1.Live/WatchStats"
+	Live_ListClients_FullMethodName  = "/spate.live.v1.Live/ListClients"
 )
 
 // LiveClient is the client API for Live service.
@@ -41,6 +42,8 @@ type LiveClient interface {
 	WatchRecords(ctx context.Context, in *WatchRecordsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRecordsResponse], error)
 	// Counters of one pod, of the run that a TrafficStatsReader names, at once and then at every interval, until the run has ended.
 	WatchStats(ctx context.Context, in *WatchStatsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatsResponse], error)
+	// Emulated clients of one pod, of the run that a TrafficStatsReader names, as they are while they are listed.
+	ListClients(ctx context.Context, in *ListClientsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListClientsResponse], error)
 }
 
 type liveClient struct {
@@ -127,6 +130,25 @@ func (c *liveClient) WatchStats(ctx context.Context, in *WatchStatsRequest, opts
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Live_WatchStatsClient = grpc.ServerStreamingClient[WatchStatsResponse]
 
+func (c *liveClient) ListClients(ctx context.Context, in *ListClientsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListClientsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Live_ServiceDesc.Streams[4], Live_ListClients_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ListClientsRequest, ListClientsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Live_ListClientsClient = grpc.ServerStreamingClient[ListClientsResponse]
+
 // LiveServer is the server API for Live service.
 // All implementations must embed UnimplementedLiveServer
 // for forward compatibility.
@@ -139,6 +161,8 @@ type LiveServer interface {
 	WatchRecords(*WatchRecordsRequest, grpc.ServerStreamingServer[WatchRecordsResponse]) error
 	// Counters of one pod, of the run that a TrafficStatsReader names, at once and then at every interval, until the run has ended.
 	WatchStats(*WatchStatsRequest, grpc.ServerStreamingServer[WatchStatsResponse]) error
+	// Emulated clients of one pod, of the run that a TrafficStatsReader names, as they are while they are listed.
+	ListClients(*ListClientsRequest, grpc.ServerStreamingServer[ListClientsResponse]) error
 	mustEmbedUnimplementedLiveServer()
 }
 
@@ -160,6 +184,9 @@ func (UnimplementedLiveServer) WatchRecords(*WatchRecordsRequest, grpc.ServerStr
 }
 func (UnimplementedLiveServer) WatchStats(*WatchStatsRequest, grpc.ServerStreamingServer[WatchStatsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchStats not implemented")
+}
+func (UnimplementedLiveServer) ListClients(*ListClientsRequest, grpc.ServerStreamingServer[ListClientsResponse]) error {
+	return status.Error(codes.Unimplemented, "method ListClients not implemented")
 }
 func (UnimplementedLiveServer) mustEmbedUnimplementedLiveServer() {}
 func (UnimplementedLiveServer) testEmbeddedByValue()              {}
@@ -226,6 +253,17 @@ func _Live_WatchStats_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Live_WatchStatsServer = grpc.ServerStreamingServer[WatchStatsResponse]
 
+func _Live_ListClients_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ListClientsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(LiveServer).ListClients(m, &grpc.GenericServerStream[ListClientsRequest, ListClientsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Live_ListClientsServer = grpc.ServerStreamingServer[ListClientsResponse]
+
 // Live_ServiceDesc is the grpc.ServiceDesc for Live service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -252,6 +290,11 @@ var Live_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchStats",
 			Handler:       _Live_WatchStats_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ListClients",
+			Handler:       _Live_ListClients_Handler,
 			ServerStreams: true,
 		},
 	},

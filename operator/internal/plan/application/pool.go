@@ -45,6 +45,8 @@ type Pool struct {
 	MirrorsVLANs bool
 	// multicast is true if all addresses are multicast, and allowed.
 	multicast bool
+	// From names the emulated clients that have the addresses; nil for a range.
+	From *enginev1.PoolOfClients
 }
 
 // Mirror returns the field that makes emulated servers meet the pool's clients as they are on their link; "" if none does.
@@ -79,6 +81,9 @@ func (p checker) pools(all []spatev1.AddressPool, at *field.Path, servers bool) 
 		if servers && one.MPLS != nil {
 			p.Add(spatev1.ReasonInvalidSpec, at.Child("mpls"), "goes with clients")
 		}
+		if servers && one.From != nil {
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("from"), "goes with clients")
+		}
 		if servers && (len(one.VLANs) > 0 || one.Gateway != "") {
 			p.Add(spatev1.ReasonInvalidSpec, at, "vlans and gateway go with clients")
 		}
@@ -92,7 +97,11 @@ func (p checker) pools(all []spatev1.AddressPool, at *field.Path, servers bool) 
 func (p checker) pool(a *spatev1.AddressPool, at *field.Path) (Pool, bool) {
 	before := len(*p.Problems)
 	made := Pool{At: at, Name: string(a.Name), Weight: 1}
-	made.first, made.last = p.ends(a, at)
+	if a.From != nil {
+		made.From = p.fromClients(a, at)
+	} else {
+		made.first, made.last = p.ends(a, at)
+	}
 	switch {
 	case !made.first.IsValid() || !made.last.IsValid():
 	case made.first.Is4() != made.last.Is4():
@@ -203,7 +212,7 @@ func (p checker) groups(first, last netip.Addr, at *field.Path) {
 func (p checker) apartFrom(clients, servers []Pool) {
 	for _, c := range clients {
 		for _, s := range servers {
-			if c.first.Is4() == s.first.Is4() && !c.last.Less(s.first) && !s.last.Less(c.first) {
+			if c.From == nil && s.From == nil && c.first.Is4() == s.first.Is4() && !c.last.Less(s.first) && !s.last.Less(c.first) {
 				p.Add(spatev1.ReasonInvalidSpec, c.At, "%s to %s overlaps %s, which is %s to %s: a client would connect to itself; use addresses apart", c.first, c.last, s.At, s.first, s.last)
 			}
 		}
@@ -478,7 +487,15 @@ func (p checker) ends(a *spatev1.AddressPool, at *field.Path) (first, last netip
 	return first, last
 }
 
-// Count returns the number of addresses in the pool.
+// Is4 reports whether the addresses are IPv4.
+func (a *Pool) Is4() bool {
+	if a.From != nil {
+		return !a.From.Ipv6
+	}
+	return a.first.Is4()
+}
+
+// Count returns the number of addresses in the pool, which has a range.
 func (a *Pool) Count() *big.Int {
 	first, last := new(big.Int).SetBytes(a.first.AsSlice()), new(big.Int).SetBytes(a.last.AsSlice())
 	return last.Add(last.Sub(last, first), big.NewInt(1))
@@ -487,7 +504,8 @@ func (a *Pool) Count() *big.Int {
 // Shifted returns the pool for the plan, with its addresses increased by a multiple of the offset; false if there are no such addresses.
 func (a *Pool) Shifted(times int) (*enginev1.Pool, bool) {
 	made := &enginev1.Pool{
-		Name: a.Name, Order: a.order, Seed: a.seed, FirstMac: a.mac, SourcePorts: a.sources, First: a.first.AsSlice(), Last: a.last.AsSlice(),
+		FromClients: a.From,
+		Name:        a.Name, Order: a.order, Seed: a.seed, FirstMac: a.mac, SourcePorts: a.sources, First: a.first.AsSlice(), Last: a.last.AsSlice(),
 		Gtpu: a.gtpu, Vxlan: a.vxlan, Gre: a.gre, Mpls: a.mpls,
 		AllowMulticast: a.multicast, Vlans: a.vlans, Gateway: a.gateway.AsSlice(), MirrorVlans: a.MirrorsVLANs,
 	}

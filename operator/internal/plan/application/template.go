@@ -176,11 +176,18 @@ func (p checker) oneFamily(t *Template) {
 			if first == nil {
 				first = &side[i]
 			}
-			if side[i].first.Is4() != first.first.Is4() {
-				p.Add(spatev1.ReasonInvalidSpec, side[i].At.Child("start"), "%s is not of the family of %s, which is %s: any client of a template connects to any server; write a template for each family",
-					side[i].first, first.At.Child("start"), first.first)
-				return
+			if side[i].Is4() == first.Is4() {
+				continue
 			}
+			const remedy = "any client of a template connects to any server; write a template for each family"
+			if first.From != nil { // a pool of clients, and a range of another family
+				p.Add(spatev1.ReasonInvalidSpec, first.At.Child("from", "family"), "is not the family of %s: %s", side[i].At, remedy)
+			} else if side[i].From != nil {
+				p.Add(spatev1.ReasonInvalidSpec, side[i].At.Child("from", "family"), "is not the family of %s, which is %s: %s", first.At.Child("start"), first.first, remedy)
+			} else {
+				p.Add(spatev1.ReasonInvalidSpec, side[i].At.Child("start"), "%s is not of the family of %s, which is %s: %s", side[i].first, first.At.Child("start"), first.first, remedy)
+			}
+			return
 		}
 	}
 }

@@ -78,6 +78,11 @@ func Permits(plan *enginev1.Plan, generator string, narrowed *spatev1.Limits) pr
 			return problems
 		}
 	}
+	for i, c := range plan.GetClients() {
+		if problems = append(problems, Clients(c, generator, narrowed, field.NewPath("spec", "clients").Index(i))...); len(problems) > 0 {
+			return problems
+		}
+	}
 	for _, r := range plan.GetReflectors() {
 		if g.reflector(r); len(problems) > 0 {
 			return problems
@@ -156,6 +161,10 @@ func poolOf(pools []*enginev1.Pool, of *enginev1.WeightedPool) *enginev1.Pool {
 
 func (g *Guard) pools(chosen []*enginev1.WeightedPool, pools []*enginev1.Pool, does string) {
 	for _, of := range chosen {
+		if from := poolOf(pools, of).GetFromClients(); from != nil {
+			g.Leased(from, does)
+			return
+		}
 		first, _ := netip.AddrFromSlice(poolOf(pools, of).GetFirst())
 		last, _ := netip.AddrFromSlice(poolOf(pools, of).GetLast())
 		if !g.Addresses(first, last, does) {

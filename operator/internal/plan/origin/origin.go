@@ -31,13 +31,18 @@ type Origin struct {
 	streams, templates map[string]string
 	// selecting are the entries with several results, by the names of these.
 	selecting map[string]string
+	// groups are the names of ClientGroups, by the names of the profile's clients entries.
+	groups map[string]string
 	// alone is true for the plan of a template by itself.
 	alone bool
 }
 
 // Of returns the origin of a plan that was made from these entries; a template alone (see plan.Alone) has none.
-func Of(plan *enginev1.Plan, entries []spatev1.EntrySnapshot) Origin {
-	o := Origin{plan: plan, streams: map[string]string{}, templates: map[string]string{}, alone: len(entries) == 0}
+func Of(plan *enginev1.Plan, entries []spatev1.EntrySnapshot, clients []spatev1.ClientsSnapshot) Origin {
+	o := Origin{plan: plan, streams: map[string]string{}, templates: map[string]string{}, groups: map[string]string{}, alone: len(entries)+len(clients) == 0}
+	for _, c := range clients {
+		o.groups[string(c.Name)] = string(c.Group)
+	}
 	for _, e := range entries {
 		if e.Stream != "" {
 			o.streams[e.Name] = string(e.Stream)
@@ -72,6 +77,8 @@ type Refusal struct {
 	Entry string
 	// Stream or Template is the StatelessStream or ASTFTemplate that has Path; both are empty if the profile has it.
 	Stream, Template string
+	// Clients is the entry of the profile's clients, and Group the ClientGroup that has Path; that is empty if the entry has it.
+	Clients, Group string
 	// Path of the field; for an entry's field, relative to the entry.
 	Path    string
 	Message string
@@ -88,12 +95,21 @@ func (r Refusal) Error() string {
 	if r.Template != "" {
 		parts = append(parts, fmt.Sprintf("ASTFTemplate %q", r.Template))
 	}
+	if r.Clients != "" {
+		parts = append(parts, "clients "+r.Clients)
+	}
+	if r.Group != "" {
+		parts = append(parts, fmt.Sprintf("ClientGroup %q", r.Group))
+	}
 	return strings.Join(slices.DeleteFunc(append(parts, r.Path, r.Message), func(part string) bool { return part == "" }), ": ")
 }
 
 // Problem returns the problem of the profile that has the entry.
 func (r Refusal) Problem(profile *spatev1.TrafficProfile) problem.Problem {
 	made := problem.Problem{Reason: spatev1.ReasonInvalidSpec, Path: r.Path, Message: "the engine would refuse it: " + r.Message}
+	if r.Clients != "" {
+		return r.ofClients(made, profile)
+	}
 	at := slices.IndexFunc(profile.Spec.Traffic, func(e spatev1.TrafficEntry) bool { return string(e.Name) == r.Entry })
 	switch {
 	case r.Entry == "" && !strings.HasPrefix(r.Path, "spec"), r.Entry != "" && at < 0:
@@ -117,7 +133,7 @@ func (r Refusal) Problem(profile *spatev1.TrafficProfile) problem.Problem {
 }
 
 // planPath matches an engine's path of a part of a plan.
-var planPath = regexp.MustCompile(`(stateful\.)?(templates|pools|payloads|routes)\[([0-9]+)\]((?:\.[a-z_]+(?:\[[0-9]+\])?)*)|(streams)\[([0-9]+)\]|\bstateful\.[a-z_.]+[a-z]`)
+var planPath = regexp.MustCompile(`(stateful\.)?(templates|pools|payloads|routes|clients)\[([0-9]+)\]((?:\.[a-z0-9_]+(?:\[[0-9]+\])?)*)|(streams)\[([0-9]+)\]|\bstateful\.[a-z_.]+[a-z]`)
 
 // Refused returns an engine's refusal of a field of the plan.
 func (o Origin) Refused(path, description string) Refusal {
@@ -130,7 +146,7 @@ func (o Origin) Refused(path, description string) Refusal {
 }
 
 // complaint matches a line in which an engine refuses a field.
-var complaint = regexp.MustCompile(`^((?:stateful|streams|routes)[][a-z0-9_.]*): (.*)$`)
+var complaint = regexp.MustCompile(`^((?:stateful|streams|routes|clients)[][a-z0-9_.]*): (.*)$`)
 
 // Line replaces the plan's names in a line of an engine's output.
 func (o Origin) Line(line string) string {
@@ -222,6 +238,8 @@ func (o Origin) find(p path) Refusal {
 		return Refusal{Path: route(index, rest).String()}
 	case kind == "routes_ready":
 		return Refusal{Path: within(spec.Child("routing", "ready"), rest).String()}
+	case kind == "clients" && !inStateful && index >= 0 && index < len(o.plan.GetClients()):
+		return o.clients(o.plan.GetClients()[index], rest)
 	case kind == "pools" && index >= 0:
 		return o.pool(uint32(index), rest, p)
 	case kind == "payloads" && index >= 0:
@@ -440,7 +458,7 @@ func (o Origin) pool(index uint32, rest, whole path) Refusal {
 		}{{"clients", t.GetClients()}, {"servers", t.GetServers()}} {
 			at := slices.IndexFunc(side.pools, func(w *enginev1.WeightedPool) bool { return w.GetPool() == index })
 			if at >= 0 {
-				return Refusal{Entry: t.GetName(), Template: o.templates[t.GetName()], Path: within(o.root(t).Child("pools", side.name).Index(at), rest).String()}
+				return Refusal{Entry: t.GetName(), Template: o.templates[t.GetName()], Path: within(o.root(t).Child("pools", side.name).Index(at), ofPool(rest)).String()}
 			}
 		}
 	}

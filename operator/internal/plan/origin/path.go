@@ -20,7 +20,7 @@ type segment struct {
 	index int
 }
 
-var pathSegment = regexp.MustCompile(`^([a-z_]+)(?:\[([0-9]+)\])?$`)
+var pathSegment = regexp.MustCompile(`^([a-z0-9_]+)(?:\[([0-9]+)\])?$`)
 
 // parsePath is the inverse of path.String.
 func parsePath(text string) (p path) {

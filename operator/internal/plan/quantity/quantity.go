@@ -52,6 +52,7 @@ var (
 	countPattern  = regexp.MustCompile(`^[0-9]{1,18}$`)
 	applications  = regexp.MustCompile(`^([0-9]{1,24}(?:\.[0-9]{1,24})?)([kMG]?)(conn|tps)$`)
 	connections   = regexp.MustCompile(`^([0-9]{1,24}(?:\.[0-9]{1,24})?)([kMG]?)cps$`)
+	clients       = regexp.MustCompile(`^([0-9]{1,12}(?:\.[0-9]{1,6})?)([kM]?)/s$`)
 	percentNumber = regexp.MustCompile(`^([0-9]{1,3}(?:\.[0-9]{1,18})?)%$`)
 )
 
@@ -99,6 +100,15 @@ func ParseConnectionRate(rate spatev1.ConnectionRate) (*big.Rat, error) {
 	parts := connections.FindStringSubmatch(string(rate))
 	if parts == nil {
 		return nil, fmt.Errorf("must be connections a second such as 100cps or 1.5Mcps")
+	}
+	return prefixed(parts)
+}
+
+// ParseClientRate reads emulated clients per second.
+func ParseClientRate(rate spatev1.ClientRate) (*big.Rat, error) {
+	parts := clients.FindStringSubmatch(string(rate))
+	if parts == nil {
+		return nil, fmt.Errorf("must be clients a second such as 5000/s or 0.5/s")
 	}
 	return prefixed(parts)
 }

@@ -55,7 +55,7 @@ func overlap(these []application.Pool, shift int, those []application.Pool, othe
 		a, ok := these[i].Shifted(shift)
 		for j := range those {
 			b, otherOK := those[j].Shifted(otherShift)
-			if ok && otherOK && len(a.First) == len(b.First) && bytes.Compare(a.First, b.Last) <= 0 && bytes.Compare(b.First, a.Last) <= 0 {
+			if ok && otherOK && len(a.First) > 0 && len(a.First) == len(b.First) && bytes.Compare(a.First, b.Last) <= 0 && bytes.Compare(b.First, a.Last) <= 0 {
 				return true
 			}
 		}

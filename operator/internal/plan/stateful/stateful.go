@@ -285,6 +285,9 @@ func (e *Entry) checkPods(p *problem.Problems) {
 	}
 	for i := range e.Template.Clients {
 		pool := &e.Template.Clients[i]
+		if pool.From != nil {
+			continue // each pod has clients of its own
+		}
 		if addresses := pool.Count(); addresses.Cmp(big.NewInt(pods)) < 0 {
 			p.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s has %s addresses for %s, and each needs clients of its own: give it at least %d, or use fewer replicas",
 				e.says(pool.At), addresses, e.clients.whose, pods)
@@ -334,6 +337,10 @@ func (e *Entry) tunnels() []*limits.Tunnels {
 
 func (e *Entry) covered(g *limits.Guard, pools []application.Pool, does string) {
 	for i := range pools {
+		if from := pools[i].From; from != nil {
+			g.Leased(from, does)
+			return
+		}
 		made, ok := pools[i].Shifted(e.earlier)
 		if !ok {
 			continue // reported when the plan is built

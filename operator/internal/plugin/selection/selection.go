@@ -64,5 +64,5 @@ func (f *Flags) Resolve(c *cobra.Command, names []string) (*Planned, error) {
 		fmt.Fprintln(c.ErrOrStderr(), "warning:", warning)
 	}
 	made := definition.Plan(resolved)
-	return &Planned{read, definition, made, origin.Of(made, resolved.Entries)}, nil
+	return &Planned{read, definition, made, origin.Of(made, resolved.Entries, resolved.Clients)}, nil
 }

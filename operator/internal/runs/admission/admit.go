@@ -89,7 +89,7 @@ func (s *Resolution) Admit(ctx context.Context, run *spatev1.TrafficRun) (resolv
 		Generator: spatev1.GeneratorSnapshot{
 			Name: spatev1.ObjectName(s.Generator.Name), Namespace: s.Generator.Namespace, Pods: pods, Limits: s.Generator.Spec.Limits.DeepCopy(),
 		},
-		RunID: id.RunID, Tag: int32(tag), SecondTag: int32(second), RateFactor: s.Resolved.Factor.RatString(), Entries: s.Resolved.Entries, Marks: marksOf(s.Resolved.Outline(id)),
+		RunID: id.RunID, Tag: int32(tag), SecondTag: int32(second), RateFactor: s.Resolved.Factor.RatString(), Entries: s.Resolved.Entries, Clients: s.Resolved.Clients, Marks: marksOf(s.Resolved.Outline(id)),
 		Timing:     spatev1.RunTiming{Setup: definition.Spec.SetupTimeout, Warmup: definition.Spec.Warmup, Duration: definition.Spec.Duration, Drain: definition.Spec.Drain},
 		Stages:     s.Resolved.Stages,
 		Thresholds: definition.Spec.Thresholds, GeneratorTolerance: definition.Spec.GeneratorTolerance, WhenPodLost: definition.Spec.WhenPodLost,

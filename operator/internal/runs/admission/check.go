@@ -83,7 +83,7 @@ func (s *Resolution) check(ctx context.Context, inputs string) (ok bool) {
 	if len(last.refused) == 0 {
 		return true
 	}
-	from := origin.Of(p, s.Resolved.Entries)
+	from := origin.Of(p, s.Resolved.Entries, s.Resolved.Clients)
 	s.Resolved = nil
 	for _, violation := range last.refused {
 		s.Problems = append(s.Problems, from.Refused(violation.Field, violation.Description).Problem(s.definition))

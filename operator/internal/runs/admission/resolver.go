@@ -148,6 +148,7 @@ func (r *Resolver) Resolve(ctx context.Context, subject Subject) (resolution *Re
 func (s *Resolution) named(ctx context.Context) (plan.Input, error) {
 	in := plan.Input{
 		Profile: s.definition, Run: s.run, Bound: s.r.Bound, Streams: map[string]*spatev1.StatelessStream{}, Templates: map[string]*spatev1.ASTFTemplate{},
+		Clients: map[string]*spatev1.ClientGroup{},
 	}
 	var err error
 	if s.Generator, s.Problems, err = s.r.GeneratorOf(ctx, s.definition); err != nil {
@@ -178,6 +179,16 @@ func (s *Resolution) named(ctx context.Context) (plan.Input, error) {
 				return in, err
 			}
 			maps.Copy(in.Streams, selected)
+		}
+	}
+	for i := range s.definition.Spec.Clients {
+		if name := s.definition.Spec.Clients[i].GroupRef.Name; in.Clients[string(name)] == nil {
+			group := &spatev1.ClientGroup{}
+			if found, err := s.get(ctx, name, group); err != nil {
+				return in, err
+			} else if found {
+				in.Clients[group.Name] = group
+			}
 		}
 	}
 	return in, nil
@@ -259,6 +270,9 @@ func (s *Resolution) versions(in plan.Input) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(in.Templates)) {
 		add(in.Templates[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.Clients)) {
+		add(in.Clients[name])
 	}
 	for i := range s.definition.Spec.Traffic { // labels are no part of a generation
 		if e := &s.definition.Spec.Traffic[i]; stream.Selector(e) != nil {

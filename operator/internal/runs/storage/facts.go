@@ -44,6 +44,8 @@ type Facts struct {
 	SecretBytes int64
 	// Claims are what no other run of the generator can have at the same time.
 	Claims plan.Claims
+	// Clients are the groups of emulated clients, in the plan's order.
+	Clients []ClientsFacts
 	// Flows are the rates of all templates at a rate factor of 1; nil without templates.
 	Flows *load.Flows
 	// Own is the load at a rate factor of 1, from the entries' own rates including live changes.
@@ -148,6 +150,7 @@ func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *engine
 	}
 	facts.Flows = flows.Rates(planned)
 	facts.ClockBound = time.Duration(p.ClockBoundNs)
+	facts.Clients = clientsOf(p)
 	facts.Records = p.GetStateful().GetRecords().GetPath()
 	for _, t := range p.GetStateful().GetTemplates() {
 		if t.Group != "" {
@@ -167,6 +170,9 @@ func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *engine
 	}
 	for _, r := range p.Routes {
 		facts.Ports[r.Port] = true
+	}
+	for _, g := range p.Clients {
+		facts.Ports[g.Port] = true
 	}
 	return facts, nil
 }

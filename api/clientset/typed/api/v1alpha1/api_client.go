@@ -15,6 +15,7 @@ import (
 type SpateV1alpha1Interface interface {
 	RESTClient() rest.Interface
 	ASTFTemplatesGetter
+	ClientGroupsGetter
 	StatelessStreamsGetter
 	TrafficCapturesGetter
 	TrafficGeneratorsGetter
@@ -33,6 +34,10 @@ type SpateV1alpha1Client struct {
 
 func (c *SpateV1alpha1Client) ASTFTemplates(namespace string) ASTFTemplateInterface {
 	return newASTFTemplates(c, namespace)
+}
+
+func (c *SpateV1alpha1Client) ClientGroups(namespace string) ClientGroupInterface {
+	return newClientGroups(c, namespace)
 }
 
 func (c *SpateV1alpha1Client) StatelessStreams(namespace string) StatelessStreamInterface {

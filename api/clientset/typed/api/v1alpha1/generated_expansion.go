@@ -6,6 +6,8 @@ package v1alpha1
 
 type ASTFTemplateExpansion interface{}
 
+type ClientGroupExpansion interface{}
+
 type StatelessStreamExpansion interface{}
 
 type TrafficCaptureExpansion interface{}

@@ -18,6 +18,10 @@ func (c *FakeSpateV1alpha1) ASTFTemplates(namespace string) v1alpha1.ASTFTemplat
 	return newFakeASTFTemplates(c, namespace)
 }
 
+func (c *FakeSpateV1alpha1) ClientGroups(namespace string) v1alpha1.ClientGroupInterface {
+	return newFakeClientGroups(c, namespace)
+}
+
 func (c *FakeSpateV1alpha1) StatelessStreams(namespace string) v1alpha1.StatelessStreamInterface {
 	return newFakeStatelessStreams(c, namespace)
 }
