@@ -36,6 +36,10 @@ generate-api: $(CONTROLLER_GEN) $(CLIENT_GEN) $(APPLYCONFIGURATION_GEN)
 	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficprofiles.yaml spec.generator.podTemplate trafficgenerator.spec.podTemplate
 	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficruns.yaml spec.profile.traffic.stream trafficprofile.spec.traffic.stream
 	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficruns.yaml spec.profile.traffic.application trafficprofile.spec.traffic.application
+	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficruns.yaml spec.profile.routing trafficprofile.spec.routing
+	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficruns.yaml spec.profile.clients trafficprofile.spec.clients
+	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficruns.yaml spec.profile.stages trafficprofile.spec.stages
+	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficruns.yaml spec.profile.tunables trafficprofile.spec.tunables
 	@cd operator && go run ./hack/trim size ../crds/*.yaml
 	@rm -rf api/applyconfiguration api/clientset
 	@cd api && $(APPLYCONFIGURATION_GEN) --go-header-file header.go.txt --output-dir applyconfiguration \

@@ -122,7 +122,7 @@ func TestWrongClientsAreReportedWithTheirFieldAndTheRemedy(t *testing.T) {
 		"no IPv6": {func(in *Input) {
 			in.Clients["subscribers"].Spec.IPv6 = nil
 			in.Templates["http"].Spec.Pools.Clients[0].From.Family = "IPv6"
-		}, `from.family: is not the family of spec.pools.servers[0]`},
+		}, `from.family: an address of these clients is not of the family of spec.pools.servers[0]`},
 		"tags": {group("verify: {pingGateway: true}", "vlans: [{first: 1}]"), template + `.clients: ClientGroup "subscribers" of clients subs has spec.vlans, from which no flows come yet; use a group without`},
 		"no gateway": {func(in *Input) {
 			in.Clients["subscribers"] = groupOf(t, `{mac: {first: "02:10:00:00:00:00"}, ipv4: {static: {first: 10.0.0.1, prefixLength: 16}}}`)

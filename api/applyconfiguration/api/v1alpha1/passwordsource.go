@@ -13,9 +13,10 @@ import (
 //
 // PasswordSource has a password.
 type PasswordSourceApplyConfiguration struct {
-	// secretKeyRef selects a key of a Secret in the generator's namespace, with 1 to 80 characters and no newline. The kubelet mounts it into
-	// the engine's container, and neither the operator nor a plan has it. Until it exists, the generator's sessions are not set. A changed
-	// password is used a minute or two later.
+	// secretKeyRef selects a key of a Secret in the generator's namespace, with a text of 1 to 80 bytes (UTF-8),
+	// without quotation marks and newlines; of OSPFv2 and RIPv2 the first 16 bytes count. The kubelet mounts it into the engine's container,
+	// and neither the operator nor a plan has it. Until it exists, the generator's sessions are not set. A changed password is used a minute
+	// or two later.
 	SecretKeyRef *v1.SecretKeySelector `json:"secretKeyRef,omitempty"`
 }
 

@@ -13,7 +13,7 @@ import (
 //
 // RunTiming is the length of each phase.
 type RunTimingApplyConfiguration struct {
-	// setup is the longest time that the run waits for the sessions of its ports, and for its routes to be sent.
+	// setup is the longest time that the run waits for the sessions of its ports, for its routes, and for clients without a time of their own.
 	Setup *apiv1alpha1.Duration `json:"setup,omitempty"`
 	// warmup before the measured phase.
 	Warmup *apiv1alpha1.Duration `json:"warmup,omitempty"`

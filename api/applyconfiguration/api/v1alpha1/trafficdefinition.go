@@ -25,6 +25,9 @@ type TrafficDefinitionApplyConfiguration struct {
 	Receive []ReceivePortApplyConfiguration `json:"receive,omitempty"`
 	// routing has the routes that the run advertises by the sessions of its ports.
 	Routing *RunRoutingApplyConfiguration `json:"routing,omitempty"`
+	// clients are emulated hosts of an access network on ports of the generator. They start when the run is prepared, and leave when it has
+	// ended; the run sends when as many are bound as each entry's `ready` says. Pools of ASTFTemplates can have their addresses.
+	Clients []ClientsEntryApplyConfiguration `json:"clients,omitempty"`
 	// rate scales all entries in proportion: by a factor (`2x`), to a total (`1Mpps`, `10Gbps`, or `80%` of the line rate), or to a total
 	// of each port (`10Gbps/port`). Applications are scaled by factors only. A change applies to the active run.
 	Rate *apiv1alpha1.ScaledRate `json:"rate,omitempty"`
@@ -54,8 +57,9 @@ type TrafficDefinitionApplyConfiguration struct {
 	Records *ConnectionRecordsApplyConfiguration `json:"records,omitempty"`
 	// duration of the measured phase. When absent, the run lasts until it is stopped: it is deleted, or its profile is suspended.
 	Duration *apiv1alpha1.Duration `json:"duration,omitempty"`
-	// setupTimeout is the longest time that the run waits for the sessions of its ports (`routing` of a generator's port) to be up, and for its
-	// routes to be sent, before it sends. Later the run is invalid (SetupTimedOut).
+	// setupTimeout is the longest time that the run waits for the sessions of its ports (`routing` of a generator's port) to be up, for its
+	// routes to be sent, and for its clients without a `ready.timeout` to be bound, before it sends. Later the run is invalid
+	// (SetupTimedOut).
 	SetupTimeout *apiv1alpha1.Duration `json:"setupTimeout,omitempty"`
 	// warmup is sent before the measured phase and counted apart.
 	Warmup *apiv1alpha1.Duration `json:"warmup,omitempty"`
@@ -137,6 +141,19 @@ func (b *TrafficDefinitionApplyConfiguration) WithReceive(values ...*ReceivePort
 // If called multiple times, the Routing field is set to the value of the last call.
 func (b *TrafficDefinitionApplyConfiguration) WithRouting(value *RunRoutingApplyConfiguration) *TrafficDefinitionApplyConfiguration {
 	b.Routing = value
+	return b
+}
+
+// WithClients adds the given value to the Clients field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Clients field.
+func (b *TrafficDefinitionApplyConfiguration) WithClients(values ...*ClientsEntryApplyConfiguration) *TrafficDefinitionApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithClients")
+		}
+		b.Clients = append(b.Clients, *values[i])
+	}
 	return b
 }
 

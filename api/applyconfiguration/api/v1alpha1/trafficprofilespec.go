@@ -95,6 +95,19 @@ func (b *TrafficProfileSpecApplyConfiguration) WithRouting(value *RunRoutingAppl
 	return b
 }
 
+// WithClients adds the given value to the Clients field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Clients field.
+func (b *TrafficProfileSpecApplyConfiguration) WithClients(values ...*ClientsEntryApplyConfiguration) *TrafficProfileSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithClients")
+		}
+		b.TrafficDefinitionApplyConfiguration.Clients = append(b.TrafficDefinitionApplyConfiguration.Clients, *values[i])
+	}
+	return b
+}
+
 // WithRate sets the Rate field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Rate field is set to the value of the last call.

@@ -23,7 +23,7 @@ type TrafficRunStatusApplyConfiguration struct {
 	Phase *apiv1alpha1.RunPhase `json:"phase,omitempty"`
 	// prepareTime is when the operator started to prepare the run.
 	PrepareTime *metav1.Time `json:"prepareTime,omitempty"`
-	// setupTime is when the run began to wait for the sessions of its ports, or for its routes; absent if it did not wait.
+	// setupTime is when the run started to wait for the sessions of its ports, its routes or its clients; absent if it did not wait.
 	SetupTime *metav1.Time `json:"setupTime,omitempty"`
 	// trafficStartTime is the instant at which all engines started to send.
 	TrafficStartTime *metav1.MicroTime `json:"trafficStartTime,omitempty"`

@@ -4,6 +4,7 @@
 package application
 
 import (
+	"fmt"
 	"math/big"
 	"path"
 
@@ -179,14 +180,14 @@ func (p checker) oneFamily(t *Template) {
 			if side[i].Is4() == first.Is4() {
 				continue
 			}
-			const remedy = "any client of a template connects to any server; write a template for each family"
-			if first.From != nil { // a pool of clients, and a range of another family
-				p.Add(spatev1.ReasonInvalidSpec, first.At.Child("from", "family"), "is not the family of %s: %s", side[i].At, remedy)
+			at, is, other := side[i].At.Child("start"), side[i].first.String(), fmt.Sprintf("%s, which is %s", first.At.Child("start"), first.first)
+			const leased = "an address of these clients"
+			if first.From != nil { // a pool of emulated clients, and a range of another family
+				at, is, other = first.At.Child("from", "family"), leased, side[i].At.String()
 			} else if side[i].From != nil {
-				p.Add(spatev1.ReasonInvalidSpec, side[i].At.Child("from", "family"), "is not the family of %s, which is %s: %s", first.At.Child("start"), first.first, remedy)
-			} else {
-				p.Add(spatev1.ReasonInvalidSpec, side[i].At.Child("start"), "%s is not of the family of %s, which is %s: %s", side[i].first, first.At.Child("start"), first.first, remedy)
+				at, is = side[i].At.Child("from", "family"), leased
 			}
+			p.Add(spatev1.ReasonInvalidSpec, at, "%s is not of the family of %s: any client of a template connects to any server; write a template for each family", is, other)
 			return
 		}
 	}
