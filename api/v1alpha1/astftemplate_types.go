@@ -690,9 +690,8 @@ const (
 
 // AddressPool is a range of IPv4 or IPv6 addresses that hosts can have, or those of emulated clients. Clients' and servers' of a template do not overlap.
 //
-// +kubebuilder:validation:ExactlyOneOf=start;from
-// +kubebuilder:validation:ExactlyOneOf=end;count;from
-// +kubebuilder:validation:XValidation:rule="!has(self.from) || (!has(self.portPairOffset) && !has(self.startMAC) && !has(self.allowMulticast) && !has(self.gtpu) && !has(self.vxlan) && !has(self.gre) && !has(self.mpls) && !has(self.vlans) && !has(self.gateway) && !has(self.mirrorVLANs))",fieldPath=".from",message="the addresses, MACs and gateways of these clients are their own: only name, order, seed, weight and sourcePorts go with it"
+// +kubebuilder:validation:XValidation:rule="has(self.start) != has(self.from)",message="exactly one of the fields in [start from] must be set"
+// +kubebuilder:validation:XValidation:rule="has(self.from) || has(self.end) != has(self.count)",message="exactly one of the fields in [end count] must be set"
 // +kubebuilder:validation:XValidation:rule="!has(self.end) || !has(self.start) || !isIP(self.start) || !isIP(self.end) || ip(self.start).family() == ip(self.end).family()",message="start and end must be of the same family"
 // +kubebuilder:validation:XValidation:rule="!has(self.seed) || (has(self.order) && self.order == 'Random')",fieldPath=".seed",message="seed goes with order: Random"
 // +kubebuilder:validation:XValidation:rule="(has(self.allowMulticast) && self.allowMulticast) || !has(self.start) || !isIP(self.start) || ip(self.start).isGlobalUnicast() || ip(self.start).isLinkLocalUnicast()",fieldPath=".start",message="must be an address that a host can have: not 0.0.0.0, loopback, multicast (without allowMulticast) or broadcast"

@@ -356,7 +356,9 @@ const (
 type PoolOfClients struct {
 	// clients is the name of an entry of the profile's `clients`, on the transmitPort of the traffic entry. Its group has no vlans.
 	// +required
-	Clients EntryName `json:"clients"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Clients string `json:"clients"`
 
 	// family of the addresses. Those of IPv6 are leased by DHCPv6, or of the advertised prefix.
 	// +optional

@@ -73,7 +73,6 @@ type simulatedRun struct {
 	paused   int64 // since when the run's clock stands; 0 if it does not
 	stopped  string
 	named    int64 // when a call named the run last
-	prepared int64 // when it got the plan
 }
 
 // simulatedStream is a stream with the rates that it had and will have.
@@ -451,7 +450,6 @@ func (e *simulated) Prepare(parts grpc.ClientStreamingServer[enginev1.PrepareReq
 		if held, err = newSimulatedRun(plan, digest[:]); err != nil {
 			return err
 		}
-		held.prepared = e.now()
 		e.runs[plan.RunId] = held
 	}
 	held.named = e.now()

@@ -68,7 +68,7 @@ func TestManyDocumentsAreRead(t *testing.T) {
 }
 
 // fieldsOfProfile are those of a run's description of a profile.
-const fieldsOfProfile = "drain, duration, generatorRef, generatorTolerance, ignoredSources, maxFlowsPerEngine, mix, paused, rampUp, rampUpStep, randomOrderSeed, rate, " +
+const fieldsOfProfile = "clients, drain, duration, generatorRef, generatorTolerance, ignoredSources, maxFlowsPerEngine, mix, paused, rampUp, rampUpStep, randomOrderSeed, rate, " +
 	"receive, records, reflect, routing, setupTimeout, stages, thresholds, traffic, tunables, warmup, whenBusy, whenPodLost"
 
 // kindsThere is the remedy for a kind that there is not.

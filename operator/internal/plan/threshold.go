@@ -160,7 +160,7 @@ func sorted(names []string) []string {
 // and template exists; until then an expression only has to compile.
 func (p checker) thresholds(in Input, subjects verdict.Subjects, all bool) {
 	p.compiled(in, in.Profile.Spec.Thresholds, spec.Child("thresholds"), subjects, all)
-	subjects.Receivers, subjects.Sessions = nil, nil // they are measured over the whole run
+	subjects.Receivers, subjects.Sessions, subjects.Clients = nil, nil, nil // they are measured over the whole run
 	for i, stage := range in.Profile.Spec.Stages {
 		at := spec.Child("stages").Index(i).Child("thresholds")
 		p.compiled(in, stage.Thresholds, at, subjects, all)

@@ -398,7 +398,6 @@ var Changes = map[string]map[string]Change{
 	Template: {
 		"clients of a profile":  {"start: 16.0.0.1, end: 16.0.0.254, sourcePorts: {start: 2000, max: 3000}, startMAC: \"02:00:00:00:00:01\"", "from: {clients: subs, family: IPv6}, sourcePorts: {start: 2000, max: 3000}", nil},
 		"a range from clients":  {"start: 16.0.0.1, end", "start: 16.0.0.1, from: {clients: subs}, end", []string{"spec.pools.clients[0]", "exactly one of the fields in [start from]"}},
-		"MACs of clients":       {"start: 16.0.0.1, end: 16.0.0.254, sourcePorts", "from: {clients: subs}, sourcePorts", []string{"spec.pools.clients[0].from", "only name, order, seed, weight and sourcePorts go with it"}},
 		"servers from clients":  {"start: 48.0.0.1, end: 48.0.0.254", "from: {clients: subs}", []string{"spec.pools.servers", "go with clients"}},
 		"a pool without start":  {"start: 16.0.0.1, end", "end", []string{"spec.pools.clients[0]", "exactly one of the fields in [start from]"}},
 		"two actions":           {"- connect: {}", "- connect: {}\n        reset: {}", []string{"spec.source.programs.client[0]", "exactly one of"}},
@@ -407,7 +406,7 @@ var Changes = map[string]map[string]Change{
 		"pcap and programs":     {"source:\n", "source:\n    pcap: {from: {configMapKeyRef: {name: captures, key: http}}}\n", []string{"spec.source", "exactly one of the fields in [programs pcap http dns payload]"}},
 		"a preset and programs": {"source:\n", "source:\n    http: {}\n", []string{"spec.source", "exactly one of the fields in [programs pcap http dns payload]"}},
 		"rate in packets":       {"connectionRate: 100cps", "connectionRate: 100pps", []string{"spec.connectionRate", "must be connections a second"}},
-		"two ends":              {"end: 16.0.0.254", "end: 16.0.0.254, count: 5", []string{"spec.pools.clients[0]", "exactly one of the fields in [end count from]"}},
+		"two ends":              {"end: 16.0.0.254", "end: 16.0.0.254, count: 5", []string{"spec.pools.clients[0]", "exactly one of the fields in [end count]"}},
 		"a count":               {"end: 16.0.0.254", "count: 254", nil},
 		"mixed families":        {"end: 16.0.0.254", `end: "::1"`, []string{"spec.pools.clients[0]", "start and end must be of the same family"}},
 		"two endings":           {"{httpMessage: {}}", "{httpMessage: {}, pattern: x}", []string{"spec.source.programs.client[5].receiveUntil", "exactly one of the fields in [pattern patternHex httpMessage]"}},

@@ -14,7 +14,7 @@ import (
 // PoolOfClients names the emulated clients whose addresses a pool has.
 type PoolOfClientsApplyConfiguration struct {
 	// clients is the name of an entry of the profile's `clients`, on the transmitPort of the traffic entry. Its group has no vlans.
-	Clients *apiv1alpha1.EntryName `json:"clients,omitempty"`
+	Clients *string `json:"clients,omitempty"`
 	// family of the addresses. Those of IPv6 are leased by DHCPv6, or of the advertised prefix.
 	Family *apiv1alpha1.AddressFamily `json:"family,omitempty"`
 }
@@ -28,7 +28,7 @@ func PoolOfClients() *PoolOfClientsApplyConfiguration {
 // WithClients sets the Clients field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Clients field is set to the value of the last call.
-func (b *PoolOfClientsApplyConfiguration) WithClients(value apiv1alpha1.EntryName) *PoolOfClientsApplyConfiguration {
+func (b *PoolOfClientsApplyConfiguration) WithClients(value string) *PoolOfClientsApplyConfiguration {
 	b.Clients = &value
 	return b
 }

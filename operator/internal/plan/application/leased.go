@@ -33,5 +33,5 @@ func (p checker) fromClients(a *spatev1.AddressPool, at *field.Path) *enginev1.P
 	if a.From.Clients == "" {
 		p.Add(spatev1.ReasonInvalidSpec, at.Child("from", "clients"), "is required: the name of an entry of the profile's clients")
 	}
-	return &enginev1.PoolOfClients{Group: string(a.From.Clients), Ipv6: a.From.Family == spatev1.FamilyIPv6}
+	return &enginev1.PoolOfClients{Group: a.From.Clients, Ipv6: a.From.Family == spatev1.FamilyIPv6}
 }
