@@ -101,8 +101,8 @@ func TestPrefixesOfAFileAreReadByEngines(t *testing.T) {
 		return &spatev1.RunRouting{Advertise: []spatev1.RouteSet{customers(), {Name: "table", Port: "east", Sessions: []spatev1.SessionName{"dut"}, Prefixes: spatev1.RoutePrefixes{MRT: &file}}}}
 	}
 	file := spatev1.VolumeFile{Name: "tables", Path: "2026/rib"}
-	sets, _, problems := Resolve(set(spatev1.MRTFile{Volume: file, Family: spatev1.FamilyIPv6Unicast, Most: 200_000}), g, field.NewPath("spec", "routing"))
-	want := &enginev1.MrtFile{Path: "/var/lib/spate/volumes/tables/2026/rib", Family: enginev1.AddressFamily_ADDRESS_FAMILY_IPV6, Most: 200_000}
+	sets, _, problems := Resolve(set(spatev1.MRTFile{Volume: file, Family: spatev1.FamilyIPv6Unicast, Most: 150_000}), g, field.NewPath("spec", "routing"))
+	want := &enginev1.MrtFile{Path: "/var/lib/spate/volumes/tables/2026/rib", Family: enginev1.AddressFamily_ADDRESS_FAMILY_IPV6, Most: 150_000}
 	if len(problems) > 0 || !proto.Equal(sets[1].Prefixes.Mrt, want) {
 		t.Errorf("got %v, %s", sets, problems.Message())
 	}
