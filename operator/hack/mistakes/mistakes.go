@@ -109,7 +109,7 @@ var chapters = []chapter{
 		{title: "A share without a mix", at: "application: {templateRef: {name: web}}", wrong: "application: {templateRef: {name: web}, share: 1}", field: "spec.mix", remedy: "set both or neither"},
 	}},
 	{"Thresholds and stages", []mistake{
-		{title: "A name that results do not have", at: "expression: result.lost == 0", wrong: "expression: result.losses == 0", field: "spec.thresholds[0].expression", remedy: "result has duplicates, "},
+		{title: "A name that results do not have", at: "expression: result.lost == 0", wrong: "expression: result.losses == 0", field: "spec.thresholds[0].expression", remedy: "result has clients, duplicates, "},
 		{title: "A number where a condition is needed", at: "expression: result.lost == 0", wrong: "expression: result.lost", field: "spec.thresholds[0].expression", remedy: "must be true or false"},
 		{title: "A time as a number", at: "expression: result.lost == 0", wrong: "expression: result.streams[\"call\"].latency.p99 < 100", field: "spec.thresholds[0].expression", remedy: "duration('100us')"},
 		{title: "A stream by its object's name", at: "expression: result.lost == 0", wrong: "expression: result.streams[\"voice\"].lost == 0", field: "spec.thresholds[0].expression", remedy: "streams of the profile are call", right: "expression: result.streams[\"call\"].lost == 0"},

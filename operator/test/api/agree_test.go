@@ -238,7 +238,7 @@ func fromFile(t *testing.T, text []byte) (j judgment) {
 	}
 	slices.Sort(j.faults)
 	objects := reflect.ValueOf(*set)
-	for _, list := range []string{"Profiles", "Runs", "Generators", "Streams", "Templates", "Searches"} {
+	for _, list := range []string{"Profiles", "Runs", "Generators", "Streams", "Templates", "ClientGroups", "Searches"} {
 		if kept := objects.FieldByName(list); kept.Len() > 0 {
 			j.spec = specOf(t, kept.Index(0).FieldByName("Value"))
 		}

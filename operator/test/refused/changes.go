@@ -258,7 +258,7 @@ var Changes = map[string]map[string]Change{
 		"swaps nothing":      {"swap: Addresses", "swap: None", []string{"spec.reflect[0].swap"}},
 	},
 	Advertising: {
-		"no sets":                 {Advertising[strings.Index(Advertising, "    - name: customers"):strings.Index(Advertising, "    ready:")], "", []string{"spec.routing.advertise"}},
+		"no sets":                 {Advertising[strings.Index(Advertising, "    advertise:"):strings.Index(Advertising, "    ready:")], "    advertise: []\n", []string{"spec.routing.advertise"}},
 		"a set without sessions":  {"sessions: [dut]", "sessions: []", []string{"spec.routing.advertise[0].sessions", "should have at least 1 items"}},
 		"one name of two sets":    {"{name: core", "{name: customers", []string{"spec.routing.advertise[1]", "Duplicate value"}},
 		"a name in capitals":      {"{name: core", "{name: Core", []string{"spec.routing.advertise[1].name", "must be lower-case letters"}},

@@ -43,7 +43,7 @@ func TestSessionsOfPortsThatOnlyAdvertiseAreAwaited(t *testing.T) {
 	down := &enginev1.RoutingSession{State: "Connect", ForS: 3}
 	s, holds := awaiting(down)
 	holds[0].ports, holds[0].info = nil, &enginev1.RunInfo{Routes: sending(down)}
-	if ready, _ := s.setUp(context.Background(), holds); ready || s.waiting.message != "pod g-0: session east/dut: Connect for 3 s" {
+	if ready, _ := s.setUp(context.Background(), holds); ready || s.waiting.message != "pod g-0: session east/dut: Connect" {
 		t.Errorf("got %+v", s.waiting)
 	}
 }
