@@ -82,11 +82,11 @@ func TestARunSendsWhenFRRHasItsRoutesWhichItWithdrawsAtItsEnd(t *testing.T) {
 	phase(t, 30*time.Second, p, spate.ProfileSettingUp)
 	expect(t, condition(t, 10*time.Second, p, spate.ConditionReady, metav1.ConditionFalse), spate.ReasonRoutingNotReady, "session east/")
 	received(t, pod, 30*time.Second, 0, advertisedSix)
-	waits(t, p, "session east/four: ")
+	untilItWaits(t, p, "session east/four: ")
 
 	// All routes are there before the run sends.
 	neighbor(t, pod, "no neighbor 198.18.8.1 shutdown")
-	waits(t, p, "all routes sent, and sessions not quiet for long enough")
+	untilItWaits(t, p, "all routes sent, and sessions not quiet for long enough")
 	phase(t, 60*time.Second, p, spate.ProfileRunning)
 	received(t, pod, 0, advertisedFour, advertisedSix)
 	attributesIn(t, pod)
@@ -128,8 +128,8 @@ func received(t *testing.T, pod *corev1.Pod, limit time.Duration, four, six int6
 	})
 }
 
-// waits waits until a profile reports that its run waits for something.
-func waits(t *testing.T, p *spate.TrafficProfile, what string) {
+// untilItWaits returns when a profile reports that its run waits for something.
+func untilItWaits(t *testing.T, p *spate.TrafficProfile, what string) {
 	t.Helper()
 	until(t, 30*time.Second, "the run waits for "+what, func(context.Context) (bool, string) {
 		c := condition(t, 10*time.Second, p, spate.ConditionReady, metav1.ConditionFalse)

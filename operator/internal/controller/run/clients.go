@@ -96,12 +96,13 @@ func bound(states []*enginev1.NamedCounter) (sum uint64) {
 // awaitedText says how far a group is, with the states and causes of the clients that are not bound.
 func awaitedText(name string, sum *enginev1.ClientGroupStats, least uint64) string {
 	has := bound(sum.States)
-	text := fmt.Sprintf("clients %s: %d of %d are bound, at least %d must be", name, has, sum.Wanted, least)
+	parts := []string{fmt.Sprintf("clients %s: %d of %d are bound, at least %d must be", name, has, sum.Wanted, least)}
 	for _, c := range sum.States {
 		if c.Value > 0 && !slices.Contains(usableStates, c.Name) {
-			text += fmt.Sprintf("; %s %d", c.Name, c.Value)
+			parts = append(parts, fmt.Sprintf("%s %d", c.Name, c.Value))
 		}
 	}
+	text := strings.Join(parts, "; ")
 	causes := make([]string, len(sum.Causes))
 	for i, c := range sum.Causes {
 		causes[i] = fmt.Sprintf("%s %d", c.Name, c.Value)

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,10 +146,11 @@ func portDown(pod string, port *spatev1.GeneratorPort, sessions []*enginev1.Rout
 			continue
 		}
 		text := fmt.Sprintf("pod %s: session %s/%s: %s", pod, port.Name, session.Name, session.State)
-		for _, known := range reported {
-			if known.Name == session.Name && known.State == session.State && known.Since != nil {
-				text += " since " + known.Since.UTC().Format(time.RFC3339)
-			}
+		known := slices.IndexFunc(reported, func(r spatev1.RoutingSessionStatus) bool {
+			return r.Name == session.Name && r.State == session.State && r.Since != nil
+		})
+		if known >= 0 {
+			text += " since " + reported[known].Since.UTC().Format(time.RFC3339)
 		}
 		if session.LastError != "" {
 			text += ": " + session.LastError
