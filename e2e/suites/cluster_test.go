@@ -231,14 +231,18 @@ func until(t *testing.T, limit time.Duration, what string, holds func(context.Co
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
+	last := ""
 	for {
 		ok, seen := holds(ctx)
 		if ok {
 			return
 		}
+		if last == "" || ctx.Err() == nil { // what was interrupted has seen nothing
+			last = seen
+		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s: not within %s; last seen: %s", what, limit, seen)
+			t.Fatalf("%s: not within %s; last seen: %s", what, limit, last)
 		case <-time.After(pollInterval):
 		}
 	}
